@@ -124,7 +124,9 @@ class RecordChange:
 
     def note(self, item: ActionItem, result: DeliveryResult) -> None:
         """Save the outcome. If the change succeeded and the session still exists, change the ingested copy, too."""
-        item.outcome, item.status_code, item.error = NAMES[result.fate], result.status_code, result.error[:2_000]
+        item.outcome = NAMES[result.fate]
+        item.status_code = result.status_code
+        item.error = result.error[:2_000]
         with transaction.atomic():
             ActionItem.objects.filter(pk=item.pk).update(
                 outcome=item.outcome, status_code=item.status_code, error=item.error, at=timezone.now()

@@ -29,7 +29,8 @@ class DeclaredSourceForm(forms.ModelForm[DeclaredSource]):
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
-        name, text = values.get("name", ""), values.get("declaration", "")
+        name = values.get("name", "")
+        text = values.get("declaration", "")
         try:
             if sql_declaration.is_sql(text):
                 self.warning = engines.check_source(sql_declaration.parse(name, text))

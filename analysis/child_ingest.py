@@ -181,16 +181,21 @@ def _children(upstream: Upstream, parent: str, path: str, id_field: str) -> Chil
     rows: list[Row] = []
     skipped: list[str] = []
     pages: list[int] = []
-    repeats, cursor, total, total_pages = RepeatCheck(id_field), "", None, None
+    repeats = RepeatCheck(id_field)
+    cursor = ""
+    total = None
+    total_pages = None
     repeated_page = repeated = 0
     contradicted = ""
     for number in range(1, MAX_PAGES + 1):
         page = upstream.children(parent, path, number, min(PER_PAGE, upstream.resource.per_page_max), cursor)
-        total, total_pages = (page.total if total is None else total), page.total_pages or total_pages
+        total = page.total if total is None else total
+        total_pages = page.total_pages or total_pages
         if not page.rows and not page.skipped:
             break
         if repeats.is_repeat(number, page.rows, is_expected=number <= (total_pages or 0)):
-            repeated_page, repeated = number, len(page.rows)
+            repeated_page = number
+            repeated = len(page.rows)
             break
         rows += page.rows
         skipped += page.skipped

@@ -137,8 +137,10 @@ def search(
     a word of the query. A finding whose vectors are not computed yet matches by words only, and comes last. If the
     embedder is unavailable, all findings are matched by words, and the result is marked as degraded.
     """
-    query, top_k = validate(FindingText, query, "query"), validate(TopK, top_k, "top_k")
-    category, model = validate(FindingCategory, category, "category"), validate(FindingCategory, model, "model")
+    query = validate(FindingText, query, "query")
+    top_k = validate(TopK, top_k, "top_k")
+    category = validate(FindingCategory, category, "category")
+    model = validate(FindingCategory, model, "model")
     rows = unexpired(session)
     if category:
         rows = rows.filter(category=category)

@@ -70,7 +70,9 @@ def ingest(caller: Caller, operation: IngestRecords) -> IngestResult:
     as_user = sessions.acting_for(caller, operation.user_id)
     model = sources.get_source_model(caller, operation.model)
     filters = checked_filters(model.resource, operation.model, operation.filters or {})
-    page, per_page, fields = operation.page, operation.per_page, operation.fields
+    page = operation.page
+    per_page = operation.per_page
+    fields = operation.fields
     if not 1 <= per_page <= model.resource.per_page_max:
         raise Invalid(f"is {per_page}", field="per_page", allowed=f"1 to {model.resource.per_page_max}")
     if operation.resume and not operation.ingest_all:
@@ -141,14 +143,17 @@ class SourceDownload:
         """
         # If a download started longer ago than record_ttl(), its records may have expired, so it starts over.
         if not resume or self.ingest.started_at < timezone.now() - sessions.record_ttl():
-            self.ingest.pages_done, self.ingest.next_cursor, self.ingest.total_pages = [], "", None
+            self.ingest.pages_done = []
+            self.ingest.next_cursor = ""
+            self.ingest.total_pages = None
             self.ingest.page_contents = {}
             self.ingest.started_at = timezone.now()
         elif self.ingest.pages_done:
             if self.ingest.state == IngestState.COMPLETE:  # records may have been added, so read the last page again
                 self._forget_last_page()
             self.result.resumed_from = self._first_missing()
-        self.ingest.state, self.ingest.error = IngestState.PARTIAL, ""
+        self.ingest.state = IngestState.PARTIAL
+        self.ingest.error = ""
         self.repeats.fingerprints = {int(page): of["hash"] for page, of in self.ingest.page_contents.items()}
         self._save()
         try:
@@ -194,7 +199,8 @@ class SourceDownload:
 
         If a response gives the total number of pages, and pages have numbers, the other pages are fetched in parallel.
         """
-        number, cursor = self._first_missing(), self.ingest.next_cursor
+        number = self._first_missing()
+        cursor = self.ingest.next_cursor
         page = self._fetch(number, cursor)
         while self.save_page(number, page) and self.leads_on(number, page):
             if self.result.pages >= MAX_PAGES:
@@ -207,8 +213,10 @@ class SourceDownload:
                 goes_on = self.leads_on(page.total_pages, last) or self._is_unbounded(page, last)
                 if not goes_on or self.result.pages >= MAX_PAGES:
                     return
-                number, page = page.total_pages, last
-            number, cursor = number + 1, _next_page_request(page)
+                number = page.total_pages
+                page = last
+            number = number + 1
+            cursor = _next_page_request(page)
             page = self._fetch_after(number, page, cursor)
         self.ingest.next_cursor = cursor  # the last page's own cursor, because a later resume reads the page again
 
@@ -304,7 +312,8 @@ class SourceDownload:
         rows = [records.projected(records.flattened(row, resource), self.fields, resource) for row in page.rows]
         now = timezone.now()
         with transaction.atomic():
-            expires_at, origin = now + sessions.record_ttl(), f"{self.ingest.scope}:{number}"
+            expires_at = now + sessions.record_ttl()
+            origin = f"{self.ingest.scope}:{number}"
             stored = records.store(self.session, self.model.name, rows, resource.id_field, now, expires_at, origin)
             self.ingest.total_pages = page.total_pages or self.ingest.total_pages
             if counts and (rows or page.skipped):

@@ -64,7 +64,9 @@ def store(
     so that equal rows stay separate records.
     """
     by_id: dict[str, tuple[bool, str]] = {}
-    kept, skipped, nulled = [], [], 0
+    kept = []
+    skipped = []
+    nulled = 0
     for index, given in enumerate(rows):
         row, text = _as_json(given)
         record_id = id_of(row, id_field)

@@ -154,7 +154,8 @@ def semantic_answer(session: Session, operation: SearchFindings) -> ToolResponse
     if omitted:
         response["omitted"] = omitted
     if result.degraded:
-        response["degraded"], response["note"] = True, result.note
+        response["degraded"] = True
+        response["note"] = result.note
     if not shown_rows:
         hint = f" (threshold {operation.threshold:g}: a lower threshold may find more)" if not result.degraded else ""
         return ToolResponse(

@@ -68,7 +68,8 @@ def noted(model: SourceModel) -> Iterator[None]:
 
 def states() -> list[SourceState]:
     """Return all declared sources, warehouses and object stores, by name."""
-    checks, declarations = SourceCheck.objects.in_bulk(), sources.declared_texts()
+    checks = SourceCheck.objects.in_bulk()
+    declarations = sources.declared_texts()
     states = [
         SourceState(entry.name, kind, (), checks.get(entry.name))
         for entry in declarations

@@ -29,7 +29,8 @@ def run_checks_of(record_ids: list[str]) -> str:
 
 
 def _run(check_ids: list[UUID]) -> str:
-    deadline, states = time.monotonic() + CHECK_SECONDS, list[str]()
+    deadline = time.monotonic() + CHECK_SECONDS
+    states = list[str]()
     for pk in check_ids:
         if time.monotonic() > deadline:
             break

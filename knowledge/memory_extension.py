@@ -186,7 +186,8 @@ class KnowledgeMemoryExtension(MemoryExtension):
         record_ids = detected_hints.with_hints(record_ids)
         if not record_ids:
             return {}
-        of_baselines, of_detected = comparison.hints(record_ids), detected_hints.hints(record_ids)
+        of_baselines = comparison.hints(record_ids)
+        of_detected = detected_hints.hints(record_ids)
         return {
             pk: "; ".join(filter(None, [of_baselines.get(pk), of_detected.get(pk)]))
             for pk in of_baselines.keys() | of_detected.keys()

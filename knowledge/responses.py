@@ -134,7 +134,8 @@ def insight_response(insight: Insight) -> InsightResponse:
     if record.edited_by:
         response["edited_by"] = record.edited_by
     if insight.pending_edit:
-        response["pending_edit"], response["edit_by"] = insight.pending_edit, insight.edit_by
+        response["pending_edit"] = insight.pending_edit
+        response["edit_by"] = insight.edit_by
     if insight.is_withdrawn:
         response["withdrawn"] = True
     return response

@@ -56,7 +56,8 @@ def adapt_memory(caller: Caller, values: Values, remarks: list[str]) -> None:
         raise Invalid("is in the future", field="created_at")
     if values["persona"] not in caller.personas:
         remarks.append(f"You do not hold the persona {values['persona']!r}: it is stored privately.")
-        values["persona"], values["visibility"] = caller.persona, Visibility.PRIVATE
+        values["persona"] = caller.persona
+        values["visibility"] = Visibility.PRIVATE
     if values.get(PROPOSAL):
         values["visibility"] = Visibility.PRIVATE
     if values["visibility"] != Visibility.PRIVATE and states_secret(values["content"]):
@@ -126,7 +127,8 @@ def adapt_revision(caller: Caller, values: Values, remarks: list[str]) -> None:
 
 def adapt_quotation(caller: Caller, values: Values, remarks: list[str]) -> None:
     """Refuse a quotation in a row of somebody else: erasing the memory would erase that row, too."""
-    place, row = text_places.places().get(values["place"]), validate(Id, values["row"], "row")
+    place = text_places.places().get(values["place"])
+    row = validate(Id, values["row"], "row")
     if place is None or not isinstance(place.model._meta.pk, UUIDField):
         raise Invalid(f"{values['place']!r} is unknown", field="place")
     if not place.model._default_manager.filter(pk=row, **{place.owner: caller.email}).exists():

@@ -311,9 +311,15 @@ def recall_response(recall: Recall, *, explain: bool = False) -> RecallResponse:
         response["degraded"] = True
     is_distant = any(hit.is_distant for hit in recall.hits)
     if recall.note or is_distant or not memories:
-        about_found = DISTANT if is_distant else "" if memories else _nothing_found(recall)
-        response["note"] = "; ".join(filter(None, [recall.note, about_found]))
-    left_out = {**recall.left_out, **({"below_threshold": recall.below} if recall.below and not memories else {})}
+        notes = [recall.note]
+        if is_distant:
+            notes.append(DISTANT)
+        elif not memories:
+            notes.append(_nothing_found(recall))
+        response["note"] = "; ".join(filter(None, notes))
+    left_out = dict(recall.left_out)
+    if recall.below and not memories:
+        left_out["below_threshold"] = recall.below
     if left_out:
         response["left_out"] = left_out
     if memories:

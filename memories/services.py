@@ -392,7 +392,9 @@ def mark_stale(
                 gettext("is %(status)s: only an active memory can go stale") % {"status": record.status}, field="id"
             )
         with revised(caller, record, "mark_stale", reason):
-            record.status, record.stale_reason, record.stale_at = Status.STALE, reason, timezone.now()
+            record.status = Status.STALE
+            record.stale_reason = reason
+            record.stale_at = timezone.now()
     return record
 
 
@@ -424,7 +426,8 @@ def choose_attachment(caller: Caller, operation: operations.ChooseAttachment) ->
                 record.is_quiet or record.attachment != operation.attachment
             ):
                 record.counted_from = timezone.now()
-            record.attachment, record.quiet_at = operation.attachment, None
+            record.attachment = operation.attachment
+            record.quiet_at = None
     return record
 
 

@@ -62,7 +62,8 @@ def _do_jobs() -> tuple[int, int]:
             if worked_s > SHARED_SECONDS and OrmQ.objects.filter(lock__lt=timezone.now()).exists():
                 break
             batch_completed, batch_failed = indexing.run_batch(worker)
-            completed, failed = completed + batch_completed, failed + batch_failed
+            completed = completed + batch_completed
+            failed = failed + batch_failed
             if not batch_completed and not batch_failed:
                 break
     return completed, failed

@@ -311,7 +311,8 @@ TABLES = (
 def translate_names() -> None:
     """Replace the derived names by translations of them. Call this when all models are loaded."""
     # Sets, because a comparison translates the names of Django's models, and every process does this when it starts.
-    fields, tables = frozenset(FIELDS), frozenset(TABLES)
+    fields = frozenset(FIELDS)
+    tables = frozenset(TABLES)
     for model in apps.get_models():
         for field in model._meta.local_fields + model._meta.local_many_to_many:
             if field.verbose_name in fields:

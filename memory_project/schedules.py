@@ -117,7 +117,8 @@ def change_schedule(caller: Caller, *, name: str, minutes: int, is_paused: bool)
     _require_operator(caller)
     function, usual = _known(name)
     minutes = validate(Minutes, minutes, "minutes")
-    Schedule, setting = apps.get_model("django_q", "Schedule"), apps.get_model("preferences", "ScheduleSetting")
+    Schedule = apps.get_model("django_q", "Schedule")
+    setting = apps.get_model("preferences", "ScheduleSetting")
     with transaction.atomic():
         row = Schedule.objects.select_for_update().filter(name=name, func=function).first()
         if row is None:
@@ -130,7 +131,8 @@ def change_schedule(caller: Caller, *, name: str, minutes: int, is_paused: bool)
             own = {"minutes": minutes if minutes != usual else None, "is_paused": is_paused}
             changed = {"changed_by": caller.email, "changed_at": timezone.now()}
             setting.objects.update_or_create(pk=name, defaults=own | changed)
-        row.minutes, row.repeats = minutes, PAUSED if is_paused else FOREVER
+        row.minutes = minutes
+        row.repeats = PAUSED if is_paused else FOREVER
         row.next_run = first_run(next_run=row.next_run, minutes=minutes, now=timezone.now())
         row.save(update_fields=["minutes", "repeats", "next_run"])
 

@@ -269,7 +269,8 @@ CACHES: dict[str, dict[str, Any]] = {
 if CACHE_URL:
     if not CACHE_URL.startswith(("redis://", "rediss://", "unix://")):
         raise ImproperlyConfigured("CACHE_URL is not the URL of a Redis; allowed: redis://, rediss:// or unix://")
-    CACHES["table"], CACHES["memory"] = CACHES["default"], CACHES["calls"]
+    CACHES["table"] = CACHES["default"]
+    CACHES["memory"] = CACHES["calls"]
     CACHES |= {
         name: {
             "BACKEND": "memory_project.operating.shared.shared_cache.SharedRedis",

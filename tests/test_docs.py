@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -118,3 +119,10 @@ def test_the_examples_of_extending_are_in_the_files_that_they_name() -> None:
         quoted = [line.strip() for line in code.splitlines() if line.strip()]
         starts = [place for place, line in enumerate(file) if line == quoted[0]]
         assert any(file[start : start + len(quoted)] == quoted for start in starts), name
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+def test_no_page_has_the_same_heading_twice(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ .*", prose, re.MULTILINE)
+    assert sorted(headings) == sorted(set(headings))

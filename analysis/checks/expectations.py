@@ -139,7 +139,8 @@ def _compare_value(definition: Definition, value: Any) -> CheckOutcome:
         if order is None:
             return CheckOutcome(CheckState.CANNOT_RUN, "not_comparable", detail)
         return _passed(detail) if order >= 0 else CheckOutcome(CheckState.FAILED, "smaller", detail)
-    from_low, from_high = _order(value, definition.low), _order(value, definition.high)
+    from_low = _order(value, definition.low)
+    from_high = _order(value, definition.high)
     if from_low is None or from_high is None:
         return CheckOutcome(CheckState.CANNOT_RUN, "not_comparable", detail)
     return _passed(detail) if from_low >= 0 >= from_high else CheckOutcome(CheckState.FAILED, "outside", detail)

@@ -20,7 +20,8 @@ def any_exist() -> bool:
         with service("checks"):
             found = MemoryCheck.objects.exists()
         with _guard:
-            _found, _asked_until = found, time.monotonic() + RENEWED_S
+            _found = found
+            _asked_until = time.monotonic() + RENEWED_S
     return _found
 
 
@@ -31,4 +32,5 @@ def note_new() -> None:
 
 def reset(*, asked_until: float = 0.0) -> None:
     global _found, _asked_until
-    _found, _asked_until = False, asked_until
+    _found = False
+    _asked_until = asked_until

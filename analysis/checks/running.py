@@ -160,11 +160,14 @@ def note(check: MemoryCheck, outcome: CheckOutcome, now: datetime) -> None:
     kept = [run for run in check.runs if datetime.fromisoformat(run["at"]) > now - timedelta(days=KEPT_DAYS)]
     run = {"at": now.isoformat(), "state": outcome.state.value, "code": outcome.code, "detail": outcome.detail}
     check.runs = [run, *kept][:KEPT_RUNS]
-    check.state, check.checked_at = outcome.state, now
+    check.state = outcome.state
+    check.checked_at = now
     if outcome.state == CheckState.PASSED:
-        check.failures, check.failed_at = 0, None
+        check.failures = 0
+        check.failed_at = None
     elif outcome.state == CheckState.FAILED and check.failed_at is None:
-        check.failures, check.failed_at = 1, now
+        check.failures = 1
+        check.failed_at = now
     elif outcome.state == CheckState.FAILED and check.failed_at and now - check.failed_at >= SECOND_AFTER:
         check.failures = 2
 

@@ -287,11 +287,15 @@ def _store_edit(caller: Caller, record: MemoryRecord, check_id: UUID, tried: Tri
 
 
 def _write(check: MemoryCheck, caller: Caller, tried: Tried) -> None:
-    definition, now = tried.definition, timezone.now()
+    definition = tried.definition
+    now = timezone.now()
     for name in (*DEFINED, "digest", "captured"):
         setattr(check, name, getattr(definition, name))
-    check.author, check.updated_at = caller.email, now
-    check.runs, check.failures, check.failed_at = [], 0, None
+    check.author = caller.email
+    check.updated_at = now
+    check.runs = []
+    check.failures = 0
+    check.failed_at = None
     running.note(check, tried.trial.outcome, now)
     failed = check.state == CheckState.FAILED
     check.next_run_at = now + (running.RETRY_AFTER if failed else running.USED)

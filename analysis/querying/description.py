@@ -86,8 +86,12 @@ TYPES: dict[type, str] = {
 
 def _text(value: Any) -> str:
     """Return the value as text. Long texts are told apart by a hash after their beginning."""
-    kind = type(value)
-    text = value if kind is str else repr(value) if kind in (int, float) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        text = value
+    elif type(value) in (int, float):  # a bool is written as in JSON
+        text = repr(value)
+    else:
+        text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -284,7 +284,10 @@ def _groups(
     if not keys or keys == [""]:
         raise Invalid("is missing", field="group_by", allowed="a field, or a list of at most 3 fields")
     check_count("group_by", keys, MAX_GROUPS)
-    names, sqls, params, casts = [], [], [], []
+    names = []
+    sqls = []
+    params = []
+    casts = []
     for key in keys:
         if isinstance(key, Mapping):
             name = field_name(key.get("field"), "group_by.field")

@@ -83,7 +83,8 @@ def sample(
     strata = [stratify_by] if isinstance(stratify_by, str) and stratify_by else list(stratify_by)
     check_count("stratify_by", strata, MAX_STRATA)
     keys = [field_text(field_name(name, "stratify_by")) for name in strata]
-    groups, group_params = [sql for sql, _ in keys], [value for _, values in keys for value in values]
+    groups = [sql for sql, _ in keys]
+    group_params = [value for _, values in keys for value in values]
     require_fields(scope, strata, "stratify_by")
     base, params = scope.sql()
     nearby = Proximity.of(proximity)

@@ -162,7 +162,8 @@ def _counted(
     per_page: int,
     is_first: bool,
 ) -> PageOf:
-    pages, total = _number(meta, PAGES) or _number(body, PAGES), _number(meta, TOTALS)
+    pages = _number(meta, PAGES) or _number(body, PAGES)
+    total = _number(meta, TOTALS)
     total = _number(body, TOTALS) if total is None else total
     if total is None:
         count = _number({**body, **meta}, COUNT)

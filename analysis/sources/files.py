@@ -148,7 +148,9 @@ class FileUpstream:
                     yield FileEntry(row if isinstance(row, dict) else {"value": row})
 
     def close(self) -> None:
-        self._entries, self._ahead, self._position = iter(()), [], -1
+        self._entries = iter(())
+        self._ahead = []
+        self._position = -1
 
     def children(self, parent_id: str, path: str, number: int, per_page: int, cursor: str = "") -> PageOf:
         raise UpstreamFailed("a file has no nested resources")
@@ -250,7 +252,8 @@ class _Lines(Iterator[str]):
         return line
 
     def put_back(self, lines: Sequence[str]) -> None:
-        self._rest, self.has_ended = chain(lines, self._rest), False
+        self._rest = chain(lines, self._rest)
+        self.has_ended = False
         self.number -= len(lines)
 
 

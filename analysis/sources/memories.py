@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import date
 from functools import cache
 from typing import Any
 
@@ -95,7 +96,10 @@ class MemoryUpstream:
 
 
 def _plain(row: Mapping[str, Any]) -> Row:
-    return {
-        name: value.hex if name == "id" else value.isoformat() if hasattr(value, "isoformat") else value
-        for name, value in row.items()
-    }
+    plain = dict(row)
+    for name, value in row.items():
+        if name == "id":
+            plain[name] = value.hex
+        elif isinstance(value, date):
+            plain[name] = value.isoformat()
+    return plain

@@ -38,7 +38,8 @@ class Transient(Exception):
     """A failure that a retry may resolve. `after_s` is the response's Retry-After in seconds, or 0 if it has none."""
 
     def __init__(self, failed: UpstreamFailed, after_s: float = 0.0) -> None:
-        self.failed, self.after_s = failed, after_s
+        self.failed = failed
+        self.after_s = after_s
         super().__init__(failed.message)
 
 
@@ -152,7 +153,8 @@ class RestUpstream:
         """
         try:
             url = urljoin(urljoin(self._base, path), link)
-            base, target = urlsplit(self._base), urlsplit(url)
+            base = urlsplit(self._base)
+            target = urlsplit(url)
         except ValueError:
             raise UpstreamFailed("the upstream’s link to the next page is not a valid URL") from None
         if (base.scheme, base.netloc) != (target.scheme, target.netloc):

@@ -42,12 +42,14 @@ def detect_encoding(path: Path) -> str:
     for bom, encoding in BOMS.items():
         if start.startswith(bom):
             return encoding
-    even, odd = start[::2].count(0), start[1::2].count(0)
+    even = start[::2].count(0)
+    odd = start[1::2].count(0)
     if max(even, odd) > max(MIN_NULS, NULS * len(start) / 2, 10 * min(even, odd)):
         return "utf-16-le" if odd > even else "utf-16-be"
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     valid = invalid = 0
-    has_c1, is_cp1252 = False, True
+    has_c1 = False
+    is_cp1252 = True
     for chunk in _chunks(path):
         text = decoder.decode(chunk)
         replaced = text.count("\ufffd")
@@ -101,7 +103,8 @@ def layout(path: Path, encoding: str, delimiter: str = "") -> tuple[str, int]:
 
 
 def _best_layout(lines: Sequence[str], delimiters: str, skipped: int) -> tuple[str, int]:
-    best, best_score = ("", skipped), (0.0, 0, 1)
+    best = ("", skipped)
+    best_score = (0.0, 0, 1)
     absent = ""  # a delimiter that splits no line
     for delimiter in delimiters:
         rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
@@ -112,7 +115,8 @@ def _best_layout(lines: Sequence[str], delimiters: str, skipped: int) -> tuple[s
         if widths and widths[0] > 1:
             score = (widths.count(widths[0]) / len(widths), -start, widths[0])
             if score > best_score:
-                best, best_score = (delimiter, skipped + start), score
+                best = (delimiter, skipped + start)
+                best_score = score
     return (best[0] or absent or delimiters[0], best[1])
 
 
@@ -140,11 +144,13 @@ def delimiter_of(lines: Sequence[str], delimiters: str) -> str:
 
     Takes time in proportion to the length of the text, unlike csv.Sniffer, whose regular expressions don't.
     """
-    best, best_score = ",", (0.0, 1)
+    best = ","
+    best_score = (0.0, 1)
     for delimiter in delimiters:
         widths = [len(row) for row in csv.reader(lines, delimiter=delimiter) if row]
         if widths and widths[0] > 1:
             score = (widths.count(widths[0]) / len(widths), widths[0])
             if score > best_score:
-                best, best_score = delimiter, score
+                best = delimiter
+                best_score = score
     return best

@@ -67,7 +67,8 @@ def check_names(tokens: Sequence[SqlToken], dialect: str, declared: Collection[s
 
 def _is_structure(tokens: Sequence[SqlToken], place: int) -> bool:
     """Return whether the parentheses after this name belong to SQL's syntax, and not to a call."""
-    token, before = tokens[place], tokens[place - 1] if place else None
+    token = tokens[place]
+    before = tokens[place - 1] if place else None
     is_qualified = before is not None and before.is_sign(".")
     if is_qualified:
         return False
@@ -85,7 +86,8 @@ def _is_table_alias(tokens: Sequence[SqlToken], place: int) -> bool:
 
     A call can follow other parentheses, as in DISTINCT ON (a) f(b).
     """
-    depth, opening = 0, place - 1
+    depth = 0
+    opening = place - 1
     while opening >= 0:
         depth += tokens[opening].is_sign(")") - tokens[opening].is_sign("(")
         if depth == 0:
@@ -112,7 +114,8 @@ def _is_query_name(tokens: Sequence[SqlToken], place: int) -> bool:
 
 
 def _check_call(tokens: Sequence[SqlToken], place: int, dialect: str, functions: Collection[str]) -> None:
-    token, qualifier = tokens[place], _qualifier(tokens, place)
+    token = tokens[place]
+    qualifier = _qualifier(tokens, place)
     # In DuckDB, x.f(…) is f(x, …). In other engines, a qualified name is a function that somebody has created.
     is_foreign = dialect != "duckdb" and qualifier and qualifier not in BUILT_IN[dialect]
     name = f"{qualifier}.{token.name}" if is_foreign else token.name

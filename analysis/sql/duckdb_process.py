@@ -39,7 +39,8 @@ NICENESS = 10  # statements leave the processors to the server, which answers ev
 
 def main(descriptor: int, folder: str, memory_mb: int, disk_mb: int) -> None:
     # What is reserved is limited more widely than what is used, because DuckDB reserves much that it never uses.
-    most_bytes, reserved = (memory_mb + BASE_MB) * 1_000_000, (3 * memory_mb + RESERVED_MB) * 1_000_000
+    most_bytes = (memory_mb + BASE_MB) * 1_000_000
+    reserved = (3 * memory_mb + RESERVED_MB) * 1_000_000
     with suppress(ValueError, OSError):  # not every system knows this limit; DuckDB's own holds everywhere
         resource.setrlimit(resource.RLIMIT_DATA, (reserved, reserved))
     threading.Thread(target=_end_if_large, args=(most_bytes,), daemon=True).start()

@@ -58,7 +58,8 @@ class DuckDBProcess:
     limit_messages = LIMITS
 
     def __init__(self) -> None:
-        self._guard, self._is_closed = threading.Lock(), False
+        self._guard = threading.Lock()
+        self._is_closed = False
         self._is_reusable = True
         self._process = POOL.take()
 
@@ -148,7 +149,8 @@ class PostgreSQL:
         import psycopg  # noqa: PLC0415 - beside the others
         from psycopg.types.string import TextLoader  # noqa: PLC0415
 
-        self._error, self._canceled = psycopg.Error, psycopg.errors.QueryCanceled
+        self._error = psycopg.Error
+        self._canceled = psycopg.errors.QueryCanceled
         self._timeout_s = source.timeout_s
         dsn = source.secret(source.dsn_env)
         options = " ".join(f"-c {name}={value}" for name, value in _session(source).items())
@@ -249,7 +251,8 @@ class Trino:
         catalog, _, schema = parts.path.strip("/").partition("/")
         password = source.secret(source.password_env) if source.password_env else ""
         auth = trino.auth.BasicAuthentication(parts.username or "", password) if password else None
-        self._name, self._private = source.name, (parts.hostname or "", password)
+        self._name = source.name
+        self._private = (parts.hostname or "", password)
         self._error = trino.exceptions.Error
         self._unreachable = (trino.exceptions.TrinoConnectionError, RequestException)
         self._connection = trino.dbapi.connect(  # type: ignore[no-untyped-call]

@@ -144,7 +144,8 @@ def within_time(
     The engine is canceled after `timeout_s`, which raises LimitReached with the message `overtime`, or when the client
     disconnects. It is closed as soon as the work has stopped.
     """
-    started, pool = time.monotonic(), ThreadPoolExecutor(1, thread_name_prefix="query")
+    started = time.monotonic()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="query")
     try:
         future = pool.submit(_work_and_close, engine, work)
     except RuntimeError:  # no thread can be started

@@ -57,7 +57,8 @@ def _opened(path: str, folder: str, memory_mb: int, disk_mb: int) -> duckdb.Duck
 
 def _rows(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> dict[str, Any]:
     """Return a Result with the types of its columns as `types`. `request["columns"]` are their places, or None."""
-    bounds, path = Bounds(**request["bounds"]), request["path"]
+    bounds = Bounds(**request["bounds"])
+    path = request["path"]
     relation = connection.sql(f"SELECT * FROM {FUNCTIONS[request['format']]}", params=[path])  # noqa: S608 - a constant
     places = range(len(relation.columns)) if request["columns"] is None else request["columns"]
     chosen = _fitting([(place, relation.columns[place], str(relation.types[place])) for place in places], bounds.bytes)
@@ -73,7 +74,8 @@ def _rows(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> dic
 
 def _fitting(columns: Sequence[tuple[int, str, str]], most_bytes: int) -> list[tuple[int, str, str]]:
     """Return the leading columns whose names and types take at most half of the bytes."""
-    room, fitting = most_bytes // 2, []
+    room = most_bytes // 2
+    fitting = []
     for column in columns:
         room -= len(column[1].encode()) + COLUMN_BYTES
         if room < 0:
@@ -118,7 +120,8 @@ def _leaf_counts(children: Sequence[int]) -> list[int]:
     root = next(elements, 0)
     counts = []
     for _ in range(root):
-        pending, leaves = 1, 0
+        pending = 1
+        leaves = 0
         while pending:
             pending -= 1
             below = next(elements, 0)

@@ -148,7 +148,8 @@ class ProcessPool:
 
     def end(self) -> None:
         with self._changed:
-            processes, self._idle = [*self._idle, *self._lent], []
+            processes = [*self._idle, *self._lent]
+            self._idle = []
         for process in processes:
             process.kill()
             process.end()

@@ -21,7 +21,8 @@ class PublicAdapter(HTTPAdapter):  # type: ignore[misc]  # requests has no types
         self, request: Any, verify: Any, cert: Any = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         host_params, pool_kwargs = super().build_connection_pool_key_attributes(request, verify, cert)
-        host, scheme = host_params["host"], host_params["scheme"]
+        host = host_params["host"]
+        scheme = host_params["scheme"]
         try:
             address = public_addresses(host, host_params["port"] or (443 if scheme == "https" else 80))[0]
         except NotPublic:

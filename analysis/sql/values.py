@@ -62,7 +62,8 @@ def bounded(names: Sequence[str], rows: Iterable[Sequence[Any]], bounds: Bounds)
         if len(shown) == bounds.rows:
             is_cut = True
             break
-        values, cut_places = [], []
+        values = []
+        cut_places = []
         for place, value in enumerate(row[: len(columns)]):
             max_text = len(value) if isinstance(value, Beginning) else bounds.text
             shortener = Shortener(room_per_value, max_text, plain)

@@ -68,7 +68,8 @@ def beginning(data: bytes, path: Path, most_bytes: int, *, is_whole: bool) -> Ob
 def _decompressed(data: bytes, most_bytes: int, *, is_whole: bool) -> tuple[bytes, bool]:
     """Return at most `most_bytes`, and whether nothing is missing. A file may have several members, one by one."""
     parts: list[bytes] = []
-    room, pending = most_bytes, data
+    room = most_bytes
+    pending = data
     while pending and room:
         member = zlib.decompressobj(wbits=31)
         try:

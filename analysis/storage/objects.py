@@ -185,7 +185,8 @@ def _fitting_count(page: StoreListing) -> int:
 def _read_parquet(content: Content, operation: ReadObject, bucket: Bucket, key: str, path: Path) -> None:
     from analysis.storage import parquet  # noqa: PLC0415 - imports the HTTP client
 
-    store, limit = content.store, operation.limit
+    store = content.store
+    limit = operation.limit
     source = parquet.ParquetSource(bucket, key, content.head, path, store.parquet_bytes)
     read = parquet.read(
         source, lambda request: _ask(bucket, request), columns=operation.columns, limit=limit, bounds=_bounds(limit)
@@ -203,7 +204,8 @@ def _read_parquet(content: Content, operation: ReadObject, bucket: Bucket, key: 
 
 
 def _read_text(content: Content, operation: ReadObject, bucket: Bucket, key: str, path: Path) -> None:
-    store, length = content.store, min(content.head.size, content.store.text_bytes)
+    store = content.store
+    length = min(content.head.size, content.store.text_bytes)
     data = bucket.read(key, 0, length, content.head.etag)
     begun = formats.beginning(data, path, store.text_bytes, is_whole=length == content.head.size)
     if begun.is_binary:

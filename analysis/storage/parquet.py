@@ -61,8 +61,9 @@ def read(source: ParquetSource, ask: Ask, *, columns: Sequence[str], limit: int,
     places = _places(names, columns)
     spans = _spans(layout["parts"], len(names), most_offset=source.head.size - ENDING - footer)
     fitting, parts = _fitting(places, spans, source.most_bytes - footer)
-    for start, end in parts if limit else ():
-        source.copy(start, end - start)
+    if limit:
+        for start, end in parts:
+            source.copy(start, end - start)
     request = {"read": "rows", "format": "parquet", "path": str(source.path), "bounds": vars(bounds)}
     result = ask({**request, "columns": fitting, "limit": min(limit, layout["first_rows"])})
     shown = set(fitting[: len(result["columns"])])
@@ -72,7 +73,8 @@ def read(source: ParquetSource, ask: Ask, *, columns: Sequence[str], limit: int,
 
 def _copy_footer(source: ParquetSource) -> int:
     """Write the footer to the file, and return its number of bytes."""
-    size, invalid = source.head.size, Invalid("is not a Parquet file", field="key", allowed="another format")
+    size = source.head.size
+    invalid = Invalid("is not a Parquet file", field="key", allowed="another format")
     tail_length = min(size, TAIL)
     tail = source.bucket.read(source.key, size - tail_length, tail_length, source.head.etag)
     footer = int.from_bytes(tail[-ENDING:-4], "little")

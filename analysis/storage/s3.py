@@ -158,7 +158,8 @@ class Bucket:
     @property
     def overtime(self) -> str:
         """Return the message of the error at the time limit."""
-        name, timeout_s = self._store.name, self._store.timeout_s
+        name = self._store.name
+        timeout_s = self._store.timeout_s
         return f"the store {name!r} did not answer within {timeout_s:g} s (timeout_s of the store): try again"
 
     def _send(
@@ -186,7 +187,8 @@ class Bucket:
     def _once(self, method: str, path: str, query: str, headers: dict[str, str], most_bytes: int) -> StoreAnswer:
         url = httpx.URL(f"{self._base}{path}{f'?{query}' if query else ''}")
         if self._credentials:
-            host, now = url.netloc.decode(), datetime.now(UTC)
+            host = url.netloc.decode()
+            now = datetime.now(UTC)
             headers |= signed(
                 method, host, path, query, credentials=self._credentials, region=self._store.region, now=now
             )
@@ -212,7 +214,8 @@ class Bucket:
         raise self._failure(answer, is_object=path != f"{self._path}/")
 
     def _failure(self, answer: StoreAnswer, *, is_object: bool) -> Exception:
-        code, status = _error_code(answer.body), answer.status
+        code = _error_code(answer.body)
+        status = answer.status
         if status == 404 and is_object and code in ("", "NoSuchKey", "NotFound"):
             return NotFound("there is no such object", field="key", allowed="a key as object_list returns it")
         name = self._store.name

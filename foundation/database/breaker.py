@@ -108,7 +108,8 @@ def connection_from(pool: ConnectionPool[Any]) -> Any:
     Raises DatabaseAway if the database can't be reached, and PoolTimeout if all connections stay in use for too long.
     """
     pool.open()
-    started, was_open = time.monotonic(), breaker.is_open
+    started = time.monotonic()
+    was_open = breaker.is_open
     for seconds in (REFUSED_AFTER_S,) if was_open else (FIRST_WAIT_S, pool.timeout - FIRST_WAIT_S):
         try:
             return pool.getconn(seconds)

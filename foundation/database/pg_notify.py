@@ -135,11 +135,13 @@ class Listener:
                     self._serve(woken)
                     return
                 except psycopg.Error as error:
-                    was_connected, self.connects = self.connects != 0, 0
+                    was_connected = self.connects != 0
+                    self.connects = 0
                     self._tell_gap()
                     if was_connected or is_first:
                         log.warning("no messages from other processes: %s", str(error).strip().partition("\n")[0])
-                    is_first, pause_s = False, FIRST_PAUSE_S if was_connected else min(pause_s * 2, MAX_PAUSE_S)
+                    is_first = False
+                    pause_s = FIRST_PAUSE_S if was_connected else min(pause_s * 2, MAX_PAUSE_S)
                 if _has_ended(woken, pause_s):
                     return
 
@@ -198,7 +200,8 @@ def direct_parameters() -> dict[str, Any]:
 
 def _prove(raw: psycopg.Connection[Any], parameters: dict[str, Any]) -> None:
     """Raise OperationalError unless a message of a second connection arrives."""
-    payload, deadline = uuid4().hex, time.monotonic() + PROOF_WITHIN_S
+    payload = uuid4().hex
+    deadline = time.monotonic() + PROOF_WITHIN_S
     raw.execute(sql.SQL("LISTEN {}").format(sql.Identifier(PROOF)))
     with psycopg.connect(**parameters, autocommit=True) as other:
         other.execute("SELECT pg_notify(%s, %s)", [PROOF, payload])

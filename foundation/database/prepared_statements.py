@@ -192,7 +192,8 @@ def _instance(model: type[models.Model], names: Sequence[str], cells: Sequence[A
     """Return what `from_db` returns, in half the time: without signals, and without an __init__ of the model."""
     instance = model.__new__(model)
     instance._state = ModelState()
-    instance._state.adding, instance._state.db = False, connection.alias
+    instance._state.adding = False
+    instance._state.db = connection.alias
     instance.__dict__.update(zip(names, cells, strict=True))
     return instance
 
@@ -212,7 +213,8 @@ def insert(objects: Sequence[models.Model], *, template: str = INSERT, public: b
         with connection.wrap_database_errors, StatementCursor(connection.connection) as cursor:
             cursor.executemany(statement, [_values(instance) for instance in objects])
     for instance in objects:
-        instance._state.adding, instance._state.db = False, connection.alias
+        instance._state.adding = False
+        instance._state.db = connection.alias
 
 
 def insert_missing(objects: Sequence[models.Model]) -> None:

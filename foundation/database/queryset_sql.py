@@ -34,7 +34,8 @@ class CompiledQuery:
         try:
             sql, params = rows.query.sql_with_params()
         except EmptyResultSet:  # the ORM knows that nothing can match
-            sql, params = NOTHING, ()
+            sql = NOTHING
+            params = ()
         name = f"table_{len(self.tables)}"
         self.tables.append(f"{name} AS MATERIALIZED ({sql})")
         self.params += params

@@ -19,7 +19,8 @@ def statements(module_file: str) -> Mapping[str, str]:
     """Return the statements in the .sql file beside a module by name. Raises ValueError if a name stands twice."""
     path = Path(module_file).with_suffix(".sql")
     _, *parts = NAME.split(path.read_text(encoding="utf-8"))
-    names, texts = parts[::2], parts[1::2]
+    names = parts[::2]
+    texts = parts[1::2]
     if len(set(names)) < len(names):
         raise ValueError(f"{path.name} has two statements of one name: {', '.join(names)}")
     return MappingProxyType({name: _without_comments(text) for name, text in zip(names, texts, strict=True)})

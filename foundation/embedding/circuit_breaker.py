@@ -29,10 +29,12 @@ class ModelBreaker:
 
     def succeed(self) -> None:
         with self._guard:
-            self._failures, self.reason = 0, ""
+            self._failures = 0
+            self.reason = ""
 
     def fail(self, reason: str) -> None:
         with self._guard:
             self._failures += 1
             if self._failures >= FAILURES:
-                self.reason, self._try_at = reason, time.monotonic() + PAUSE_S
+                self.reason = reason
+                self._try_at = time.monotonic() + PAUSE_S

@@ -174,7 +174,8 @@ class _Graph:
         return self("MatMul", x, self.weight(f"{name}.weight", transposed=True))
 
     def layer_norm(self, x: str, name: str, epsilon: float) -> str:
-        scale, shift = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
+        scale = self.weight(f"{name}.weight")
+        shift = self.weight(f"{name}.bias")
         return self("LayerNormalization", x, scale, shift, axis=-1, epsilon=epsilon)
 
     def residual_norm(self, x: str, residual: str, dense: str, norm: str, epsilon: float) -> str:

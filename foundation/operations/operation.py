@@ -133,17 +133,20 @@ def to_invalid(
     path = [step for step in first["loc"] if isinstance(step, int) or step.isidentifier()]
     if aliases and path:
         path[0] = aliases.get(str(path[0]), path[0])
-    context, value = first.get("ctx", {}), first["input"]
+    context = first.get("ctx", {})
+    value = first["input"]
     part = schemas.at(schema, path)
     allowed = schemas.allowed(part)
     match first["type"]:
         case "refused":
-            problem, allowed = context["fault"], context["allowed"]
+            problem = context["fault"]
+            allowed = context["allowed"]
             path += [context["field"]] if context["field"] else []
         case "missing":
             problem = gettext("is missing")
         case "extra_forbidden":
-            problem, allowed = gettext("is unknown"), ", ".join(schemas.at(schema, path[:-1]).get("properties", {}))
+            problem = gettext("is unknown")
+            allowed = ", ".join(schemas.at(schema, path[:-1]).get("properties", {}))
         case "string_too_short" | "string_too_long":
             count = len(str(value))
             problem = gettext("has %(count)s characters") % {"count": count} if value else gettext("is missing")
@@ -160,5 +163,8 @@ def to_invalid(
 def _path(field: str, steps: Sequence[str | int]) -> str:
     path = field  # becomes, for example, related_columns[0].urn
     for step in steps:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
+        if isinstance(step, int):
+            path += f"[{step}]"
+        else:
+            path += f".{step}" if path else step
     return path

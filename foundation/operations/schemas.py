@@ -148,7 +148,8 @@ def without_absent(value: Any, schema: Mapping[str, Any], *, absent: Sequence[An
         return [without_absent(item, items, absent=absent) for item in value]
     if not isinstance(value, Mapping) or "properties" not in schema:
         return value
-    required, properties = schema.get("required", []), schema["properties"]
+    required = schema.get("required", [])
+    properties = schema["properties"]
     return {
         name: without_absent(part, properties.get(name, {}), absent=absent)
         for name, part in value.items()
@@ -243,7 +244,8 @@ def allowed(schema: Mapping[str, Any]) -> str:
     """Describe the values that a schema accepts in a few words, for error messages."""
     if "enum" in schema:
         return ", ".join(str(value) for value in schema["enum"])
-    low, high = schema.get("minimum", ""), schema.get("maximum", "")
+    low = schema.get("minimum", "")
+    high = schema.get("maximum", "")
     if ALLOWED in schema:
         return str(schema[ALLOWED])
     match schema.get("type"):
@@ -275,7 +277,8 @@ def allowed_length(schema: Mapping[str, Any]) -> str:
 
 
 def _array(schema: Mapping[str, Any]) -> str:
-    low, high = schema.get("minItems", 0), schema.get("maxItems")
+    low = schema.get("minItems", 0)
+    high = schema.get("maxItems")
     if high and low == high:
         count = gettext("exactly %(high)s") % {"high": high}
     elif low and high:

@@ -26,7 +26,8 @@ def read(
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if decompress and encoding not in ENCODINGS:
         raise AnswerTooLarge(f"the content encoding {encoding[:40]!r} is not supported")
-    parts, size = [], 0
+    parts = []
+    size = 0
     for part in response.iter_bytes() if decompress else response.iter_raw():
         size += len(part)
         if size > most_bytes:

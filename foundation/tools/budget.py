@@ -82,16 +82,23 @@ def fit(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lists(value: Any) -> list[list[Any]]:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     lists = [value] if isinstance(value, list) else []
-    for item in inner:
+    for _, item in _items(value):
         lists += _lists(item)
     return lists
 
 
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    """Return the keys and values of an object, the places and values of a list, and nothing for other values."""
+    if isinstance(value, dict):
+        return list(value.items())
+    if isinstance(value, list):
+        return list(enumerate(value))
+    return []
+
+
 def _cut_texts(value: Any) -> None:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in list(items):
+    for key, item in _items(value):
         if isinstance(item, str) and len(item) > TEXT_CUT:
             value[key] = f"{item[:TEXT_CUT]}… ({len(item)} characters)"
         else:

@@ -208,7 +208,8 @@ class Tool:
 
     def _without_empty(self, values: Mapping[str, Any], schema: schemas.Schema) -> dict[str, Any]:
         """Leave out empty lists and objects for arguments that the operation does not take, or takes only filled."""
-        takes, required = schema.get("properties", {}), schema.get("required", [])
+        takes = schema.get("properties", {})
+        required = schema.get("required", [])
         known = self.input_schema["properties"]
         return {
             name: value
@@ -355,7 +356,8 @@ def tool(
     """Declare a function as a tool, with the function's name and docstring."""
 
     def declare(handler: Handler) -> Tool:
-        name, text = handler.__name__, inspect.cleandoc(handler.__doc__ or "")
+        name = handler.__name__
+        text = inspect.cleandoc(handler.__doc__ or "")
         return Tool(
             name,
             toolset,

@@ -28,7 +28,8 @@ class Shortener:
     def __init__(self, room: int, max_text: int, convert: Callable[[Any], Any] = unchanged) -> None:
         self.room = room
         self.left_out = 0
-        self._max_text, self._convert = max_text, convert
+        self._max_text = max_text
+        self._convert = convert
 
     def copy(self, value: Any, depth: int = 0) -> Any:
         value = self._convert(value)

@@ -78,7 +78,10 @@ class FairQueue:
     """
 
     def __init__(self, *, at_once: int, in_all: int, waiting: int, pace_s: float = 0.0) -> None:
-        self.at_once, self.in_all, self.waiting, self.pace_s = at_once, in_all, waiting, pace_s
+        self.at_once = at_once
+        self.in_all = in_all
+        self.waiting = waiting
+        self.pace_s = pace_s
         self._shares: dict[str, _Share] = {}  # of the senders with waiting or running requests
         self._last_active: OrderedDict[str, float] = OrderedDict()
         self._rests_until: dict[str, float] = {}

@@ -86,11 +86,17 @@ ROLL_BACK = AdminAct(
 
 
 class EntityFilter(PickFilter):
-    title, parameter_name, kind, column = gettext_lazy("entity"), "entity", "entity", "entity_urn"
+    title = gettext_lazy("entity")
+    parameter_name = "entity"
+    kind = "entity"
+    column = "entity_urn"
 
 
 class AppliedByFilter(PickFilter):
-    title, parameter_name, kind, column = gettext_lazy("applied by"), "by", "person", "applied_by"
+    title = gettext_lazy("applied by")
+    parameter_name = "by"
+    kind = "person"
+    column = "applied_by"
 
 
 class ChangeInline(admin.TabularInline[Change, Changeset]):

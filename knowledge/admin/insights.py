@@ -167,7 +167,10 @@ ACTS = [
 
 
 class EntityFilter(PickFilter):
-    title, parameter_name, kind, column = gettext_lazy("entity"), "entity", "entity", "record__entity_urns__contains"
+    title = gettext_lazy("entity")
+    parameter_name = "entity"
+    kind = "entity"
+    column = "record__entity_urns__contains"
 
 
 class InsightPersonaFilter(PersonaFilter):
@@ -175,7 +178,8 @@ class InsightPersonaFilter(PersonaFilter):
 
 
 class WaitsForAuthor(ConditionFilter):
-    title, parameter_name = gettext_lazy("open question"), "question"
+    title = gettext_lazy("open question")
+    parameter_name = "question"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [("open", gettext("Waiting for the author")), ("none", gettext("No open question"))]
@@ -185,7 +189,10 @@ class WaitsForAuthor(ConditionFilter):
 
 
 class AuthorFilter(PickFilter):
-    title, parameter_name, kind, column = gettext_lazy("author"), "author", "person", "record__created_by"
+    title = gettext_lazy("author")
+    parameter_name = "author"
+    kind = "person"
+    column = "record__created_by"
 
 
 SHOWN = (

@@ -53,7 +53,8 @@ def put_many(puts: Iterable[AspectWrite]) -> Written:
 
     A write in another form than DataHub's is left out and counted.
     """
-    written, remaining = Written(), iter(puts)
+    written = Written()
+    remaining = iter(puts)
     while chunk := list(islice(remaining, CHUNK)):
         try:
             _write(chunk, written)

@@ -213,7 +213,8 @@ class DataHubCatalog:
 
     def _delete(self, write: Write) -> None:
         # No DELETE proposal is sent: on the OpenAPI transport, it deletes the whole entity instead of one aspect.
-        kind, urn = entity_type(write.urn), quote(write.urn, safe="")
+        kind = entity_type(write.urn)
+        urn = quote(write.urn, safe="")
         address = f"{self._server}/openapi/v3/entity/{kind}/{urn}/{quote(write.aspect, safe='')}"
         self._request(lambda graph: graph._session.delete(address), empty=True)
 

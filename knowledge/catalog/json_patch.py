@@ -111,18 +111,22 @@ def value_at(aspect: str, value: dict[str, Any] | None, path: Sequence[str]) -> 
         if isinstance(node, dict) and steps[0] in keys and "key" in keys[steps[0]]:
             rule = keys[steps[0]]
             length = _length(rule)
-            key, elements = steps[1 : 1 + length], node.get(steps[0]) or []
+            key = steps[1 : 1 + length]
+            elements = node.get(steps[0]) or []
             if not key:
                 return node.get(steps[0], ABSENT)
             matches = [element for element in elements if _key(element, rule["key"]) == key]
             if not matches:
                 return ABSENT
-            node, steps, keys = matches[0], steps[1 + length :], rule.get("inside", {})
+            node = matches[0]
+            steps = steps[1 + length :]
+            keys = rule.get("inside", {})
         elif isinstance(node, dict):
             if steps[0] not in node:
                 return ABSENT
             keys = keys.get(steps[0], {})
-            node, steps = node[steps[0]], steps[1:]
+            node = node[steps[0]]
+            steps = steps[1:]
         else:
             return ABSENT
     return node
@@ -146,7 +150,8 @@ def patched(aspect: str, value: dict[str, Any] | None, path: Sequence[str], oper
 def _patch(node: Any, keys: Keys, steps: list[str], operation: str, new: Any) -> None:
     if not isinstance(node, dict):
         raise Unpatchable(f"there is no object at {steps[0]!r}")
-    name, rest = steps[0], steps[1:]
+    name = steps[0]
+    rest = steps[1:]
     rule = keys.get(name, {})
     if "key" in rule and not rest and operation == "remove":
         node.pop(name, None)
@@ -182,7 +187,8 @@ def _patch_list(elements: list[Any], rule: Keys, steps: list[str], operation: st
         return _patch_columns(elements, steps, operation, new)
     if len(steps) < _length(rule):
         raise Unpatchable(f"the key of an element has {_length(rule)} parts")
-    key, rest = steps[: _length(rule)], steps[_length(rule) :]
+    key = steps[: _length(rule)]
+    rest = steps[_length(rule) :]
     index = next((position for position, element in enumerate(elements) if _key(element, fields) == key), None)
     if rest:
         if index is None:

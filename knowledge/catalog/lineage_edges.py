@@ -73,14 +73,14 @@ def column_pairs(aspects: Aspects) -> set[tuple[str, str, str, str]]:
 
     At most MAX_COLUMN_PAIRS are returned, because a line of many columns to many stands for each pair of them.
     """
-    pairs = (
-        (*down, *up)
-        for line in columns(aspects)
-        for down in map(split_column, line["to"])
-        for up in map(split_column, line["from"])
-        if all(down) and all(up) and down != up
-    )
-    return set(itertools.islice(pairs, MAX_COLUMN_PAIRS))
+    return set(itertools.islice(_column_pairs(aspects), MAX_COLUMN_PAIRS))
+
+
+def _column_pairs(aspects: Aspects) -> Iterator[tuple[str, str, str, str]]:
+    for line in columns(aspects):
+        for down, up in itertools.product(map(split_column, line["to"]), map(split_column, line["from"])):
+            if all(down) and all(up) and down != up:
+                yield (*down, *up)
 
 
 def split_column(column: str) -> tuple[str, str]:

@@ -155,7 +155,8 @@ def _of_snapshot(snapshot: Any, count: Loaded) -> Iterator[Proposal]:
 
 
 def _of_proposal(record: dict[str, Any], count: Loaded) -> Iterator[Proposal]:
-    urn, kind = str(record["entityUrn"]), str(record.get("changeType") or "UPSERT")
+    urn = str(record["entityUrn"])
+    kind = str(record.get("changeType") or "UPSERT")
     aspect = record.get("aspect") or {}
     try:
         payload = aspect["json"] if "json" in aspect else json.loads(aspect["value"])

@@ -45,7 +45,9 @@ def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirror
     Unchanged aspects are not written. Entities that DataHub no longer has are marked as removed. Raises
     CatalogUnavailable or CatalogRefused; the pages copied before the error are kept.
     """
-    local, count, started = LocalCatalog(), Mirrored(), timezone.now()
+    local = LocalCatalog()
+    count = Mirrored()
+    started = timezone.now()
     for kind in types:
         source_urns: set[str] = set()
         for urns in catalog.all_urns(kind, PAGE_SIZE):

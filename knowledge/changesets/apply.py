@@ -262,10 +262,12 @@ def carry_out(caller: Caller, catalog: Catalog, changeset: Changeset) -> Applied
 def _settle(caller: Caller, changeset: Changeset) -> Applied:
     changes = list(changeset.changes.all())
     outcomes = {change.outcome for change in changes}
-    marked, notes = 0, list[str]()
+    marked = 0
+    notes = list[str]()
     changeset.error = next((change.error for change in changes if change.error), "")
     if outcomes <= set(DONE):
-        changeset.state, changeset.error = ChangesetState.APPLIED, ""
+        changeset.state = ChangesetState.APPLIED
+        changeset.error = ""
         marked, notes = mark_applied(caller, changeset)
     elif outcomes & {ChangeOutcome.LANDED, ChangeOutcome.SENDING}:
         changeset.state = ChangesetState.PARTIAL

@@ -99,7 +99,8 @@ def _association(
         path: tuple[str, ...] = (list_name, urn)
         target_aspect = aspect
         if column := _column(request, context):
-            target_aspect, path = "editableSchemaMetadata", ("editableSchemaFieldInfo", column, aspect, *path)
+            target_aspect = "editableSchemaMetadata"
+            path = ("editableSchemaFieldInfo", column, aspect, *path)
         return [add(context.urn, target_aspect, path, {key: urn}) if adds else remove(context.urn, target_aspect, path)]
 
     return plan

@@ -77,7 +77,8 @@ def of_planned(
         write = change.step.write
         if write.aspect in BOOKKEEPING:
             continue
-        before, ingested = change.before, False
+        before = change.before
+        ingested = False
         if before is ABSENT and write.path[-1:] == ("description",):
             before = ingested_description((entities or {}).get(write.urn), write.path)
             ingested = before is not ABSENT

@@ -67,7 +67,8 @@ def plan(
     planned = []
     undeleted = {step.write.urn for _, _, step in steps if step.write.aspect == "status"}
     for number, request, step in steps:
-        write, key = step.write, (step.write.urn, step.write.aspect)
+        write = step.write
+        key = (step.write.urn, step.write.aspect)
         before = value_at(write.aspect, values[key], write.path)
         exists = step.creates and before is not ABSENT and write.urn not in undeleted
         if exists and not equal(before, write.value):

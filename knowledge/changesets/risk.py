@@ -85,7 +85,8 @@ def _count_readers(urns: Sequence[str]) -> int:
 
 def _count_derived(urns: Sequence[str], limit: int) -> int:
     """Count the entities downstream of these, as far as `limit` needs."""
-    catalog, derived = get_readable_catalog(), set[str]()
+    catalog = get_readable_catalog()
+    derived = set[str]()
     for urn in urns:
         nodes = catalog.lineage(urn, direction="downstream", hops=MAX_HOPS, limit=limit)
         derived.update(node.urn for node in nodes if node.urn not in urns)

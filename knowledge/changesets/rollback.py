@@ -164,7 +164,9 @@ def _changes_to_undo(changeset: Changeset) -> list[Change]:
         key = (change.urn, change.aspect, tuple(change.path))
         if first := newest.get(key):
             # Several writes to a path are undone together: the value from before the first one is restored.
-            change.had_before, change.before, change.creates = first.had_before, first.before, first.creates
+            change.had_before = first.had_before
+            change.before = first.before
+            change.creates = first.creates
             change.before_erased = first.before_erased
         newest[key] = change
     return sorted(newest.values(), key=lambda change: -change.position)
@@ -217,7 +219,8 @@ def _settle(
         shared_values.pass_on(undo.change, undo.heirs)
     changeset.changes.filter(outcome=ChangeOutcome.LANDED).update(outcome=ChangeOutcome.REVERTED)
     changeset.state = ChangesetState.ROLLED_BACK
-    changeset.rolled_back_by, changeset.rolled_back_at = caller.email, timezone.now()
+    changeset.rolled_back_by = caller.email
+    changeset.rolled_back_at = timezone.now()
     changeset.save(update_fields=["state", "rolled_back_by", "rolled_back_at"])
 
 

@@ -134,7 +134,8 @@ def is_creation_undone(change: Change, current: Any) -> bool:
 
 
 def note(change: Change, outcome: ChangeOutcome, error: str = "") -> None:
-    change.outcome, change.error = outcome, error
+    change.outcome = outcome
+    change.error = error
     with locks.fenced():
         Change.objects.filter(pk=change.pk).update(outcome=outcome, error=error)
 

@@ -254,7 +254,8 @@ def evidence_of(record: MemoryRecord, profile: Profile) -> Evidence:
 
 def evidence_in(text: str, profile: Profile, *, is_linked: bool = False) -> Evidence:
     lowered = text.lower()
-    tokens, lower_tokens = set(TOKEN.findall(text)), set(TOKEN.findall(lowered))
+    tokens = set(TOKEN.findall(text))
+    lower_tokens = set(TOKEN.findall(lowered))
     words = {singular(word.lower()) for word in WORD.findall(CAMEL.sub(" ", text))}
     names = profile.names
     tables = [name for name in names["tables"] if name.words and name.words <= words]
@@ -302,7 +303,9 @@ def _literal_weight(literal: str) -> float:
     """Return what a literal adds to the score. One that looks like a code or a name is nearly enough on its own."""
     is_code = bool(re.search(r"[^\W\d]", literal) and re.search(r"\d", literal)) and len(literal) > 3
     is_name = literal[:1].isupper() and len(literal) > 4
-    return 2.6 if is_code else 2.4 if is_name else 1.5
+    if is_code:
+        return 2.6
+    return 2.4 if is_name else 1.5
 
 
 def _is_telling(literal: str) -> bool:

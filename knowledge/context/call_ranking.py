@@ -73,4 +73,6 @@ def _columns(evidence: Evidence) -> float:
 def _other_values(text: str, evidence: Evidence, profile: Profile) -> float:
     """Return the deduction for a text about values of a column, if the statement chooses none or others."""
     is_about_values = bool(VALUE.search(text)) and not evidence.literals
-    return (1.5 if profile.literals else 0.75) if is_about_values else 0.0
+    if not is_about_values:
+        return 0.0
+    return 1.5 if profile.literals else 0.75

@@ -83,7 +83,8 @@ def reinstate(caller: Caller, operation: Reinstate) -> CaveatWaiver:
                 % {"by": waiver.by},
                 field=operation.id_field,
             )
-        waiver.withdrawn_by, waiver.withdrawn_at = caller.email, timezone.now()
+        waiver.withdrawn_by = caller.email
+        waiver.withdrawn_at = timezone.now()
         waiver.save(update_fields=["withdrawn_by", "withdrawn_at"])
     return waiver
 

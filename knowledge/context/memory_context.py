@@ -378,16 +378,18 @@ def _context_block(
 def _add_warnings(data: dict[str, Any], ids: Sequence[UUID], with_hints: Sequence[UUID]) -> None:
     """Add reasons to verify the attached memories, and the state of their checks."""
     memories = {UUID(memory["id"]): memory for memory in data["memory_context"]}
-    for pk, hint in hints_about(with_hints).items() if with_hints else ():
+    hints = hints_about(with_hints) if with_hints else {}
+    for pk, hint in hints.items():
         memories[pk]["to_verify"] = hint
-    for pk, check in checks_of(ids).items() if ids else ():
+    checks = checks_of(ids) if ids else {}
+    for pk, check in checks.items():
         memories[pk]["check"] = check.text
 
 
 def _add_scopes(data: dict[str, Any], records: Sequence[MemoryRecord]) -> None:
     """Add what the scopes of the attached memories are called, and a note if they hold in different scopes."""
     names, note = labels_and_note(records)
-    for memory in data["memory_context"] if names else ():
+    for memory in data["memory_context"]:
         if memory.get("scope") in names:
             memory["holds_for"] = names[memory["scope"]]
     if note:

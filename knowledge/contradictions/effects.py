@@ -173,7 +173,9 @@ def _withdraw_edit(caller: Caller, record_id: UUID) -> None:
     insight = Insight.objects.select_for_update().filter(pk=record_id).first()
     if insight is None or set(insight.pending_edit) != {"scope"} or insight.edit_by != caller.email:
         raise _changed()
-    insight.pending_edit, insight.edit_by, insight.edit_at = {}, "", None
+    insight.pending_edit = {}
+    insight.edit_by = ""
+    insight.edit_at = None
     insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
 
 

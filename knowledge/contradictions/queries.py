@@ -7,6 +7,7 @@ and nobody has settled the pair. What a caller has proposed is open for others, 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -147,8 +148,10 @@ def cases(pairs: Sequence[Contradiction]) -> list[Case]:
     described = all_descriptions(sorted({pair.urn for pair in pairs if pair.urn}))
     verdicts = verdicts_on(pairs) if pairs else {}
     memories: list[MemoryRecord] = [memory for pair in pairs for memory in (pair.first, pair.second) if memory]
-    given = [scope for rows in verdicts.values() for row in rows for scope in (row.first_scope, row.second_scope)]
-    names = labels([*(memory.scope for memory in memories), *given])
+    scopes = [memory.scope for memory in memories]
+    for row in itertools.chain.from_iterable(verdicts.values()):
+        scopes += [row.first_scope, row.second_scope]
+    names = labels(scopes)
     found = []
     for pair in pairs:
         text = described.get(pair.urn, {}).get(pair.column, "") if pair.urn else ""

@@ -75,7 +75,8 @@ def comparable() -> MemoryRecordQuerySet:
 def _note_changed_descriptions() -> None:
     """Let the memories about entities be compared again whose descriptions have changed since the last time."""
     cursor, _ = CatalogCursor.objects.get_or_create(name=CURSOR)
-    now, since = timezone.now(), _since(cursor)
+    now = timezone.now()
+    since = _since(cursor)
     changed = CatalogAspect.objects.filter(aspect__in=DESCRIBING, is_latest=True)
     if since:
         changed = changed.filter(created_at__gt=since)

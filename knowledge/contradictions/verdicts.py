@@ -77,7 +77,8 @@ def undo(caller: Caller, operation: UndoSettlement) -> Settlement:
             raise Conflict(gettext("was undone already"), field="settlement_id")
         for effect in reversed(settlement.effects):
             effects.revert(caller, VerdictEffect.of_json(effect))
-        settlement.undone_at, settlement.undone_by = timezone.now(), caller.email
+        settlement.undone_at = timezone.now()
+        settlement.undone_by = caller.email
         settlement.save(update_fields=["undone_at", "undone_by"])
     return settlement
 
@@ -145,7 +146,8 @@ def _scope(caller: Caller, field: str, scope: str, record: MemoryRecord) -> str:
 
 
 def _carry_out(caller: Caller, pair: Contradiction, settlement: Settlement) -> Iterable[VerdictEffect]:
-    first, second = pair.first, pair.second
+    first = pair.first
+    second = pair.second
     reason = _reason(settlement)
     match settlement.verdict:
         case PairVerdict.BOTH:

@@ -87,9 +87,11 @@ def subject_of(caller: Caller, call: Call) -> CallSubject:
         dialect=dialect,
         has_addresses=call.tool not in stored_entities.TOOLS,  # their store declares the names of its entities
     )
-    requested, answered = [*_named_entities(call), *mentions.requested], mentions.answered
+    requested = [*_named_entities(call), *mentions.requested]
+    answered = mentions.answered
     if call.named is not None:
-        requested, answered = entity_linking.urns_named(call.named, platform=call.platform), []
+        requested = entity_linking.urns_named(call.named, platform=call.platform)
+        answered = []
     model = call.arguments.get("model")
     if isinstance(model, str) and (source_model := sources.declared().get(model)) and source_model.resource.urn:
         requested.insert(0, source_model.resource.urn)
@@ -97,7 +99,8 @@ def subject_of(caller: Caller, call: Call) -> CallSubject:
     requested = [*stored, *requested]
     answered = [urn for urn in [*listed, *answered] if urn not in requested]
     if not requested:
-        requested, answered = answered, []
+        requested = answered
+        answered = []
     return CallSubject(
         list(dict.fromkeys(requested))[:MAX_ENTITIES],
         answered[:MAX_ENTITIES],

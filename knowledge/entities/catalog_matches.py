@@ -167,16 +167,22 @@ def _match(entity: MatchedEntity, sought: Sought) -> CatalogMatch:
 
 def _best_column(entity: MatchedEntity, sought: Sought) -> tuple[str, float]:
     """Return the column that shares most with the text, and the score for being named; 0 if it only shares words."""
-    best, best_rank, best_bonus = "", 0.0, 0.0
+    best = ""
+    best_rank = 0.0
+    best_bonus = 0.0
     for path, parts in entity.columns.items():
         common = [key for key in parts if key in sought.written]
         # All its words are in the text, and one of them is telling.
         is_whole = bool(common) and parts <= sought.stems and parts != entity.of_name
         is_whole = is_whole and not path.lower().endswith(REFERENCES)
-        bonus = IDENTIFIER if path.lower() in sought.identifiers else WHOLE_COLUMN if is_whole else 0.0
+        bonus = WHOLE_COLUMN if is_whole else 0.0
+        if path.lower() in sought.identifiers:
+            bonus = IDENTIFIER
         rank = bonus + sum(sought.weights[key] for key in common) * len(common) / max(len(parts), 1)
         if rank > best_rank:
-            best, best_rank, best_bonus = path, rank, bonus
+            best = path
+            best_rank = rank
+            best_bonus = bonus
     return best, best_bonus
 
 

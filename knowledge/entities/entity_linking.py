@@ -77,7 +77,8 @@ def mentions_of_call(
 
     `dialect` is the dialect of sqlglot in which SQL is parsed. Without `has_addresses`, addresses are not looked up.
     """
-    argument_texts, answer_texts = _texts(arguments), _texts(answer)
+    argument_texts = _texts(arguments)
+    answer_texts = _texts(answer)
     is_sql = [sql_statement.is_statement(text) for text in argument_texts]
     statements = [
         sql_statement.read_statement(text, dialect) for text, sql in zip(argument_texts, is_sql, strict=True) if sql
@@ -87,7 +88,8 @@ def mentions_of_call(
     # One text is searched in place of a thousand cells. No name contains a line break.
     answer_text = "\n".join(answer_texts)
     answer_names = _names_of_answer(answer_text)
-    argument_urns, answer_urns = _urns("\n".join(argument_texts)), _urns(answer_text)
+    argument_urns = _urns("\n".join(argument_texts))
+    answer_urns = _urns(answer_text)
     rows = _read(_tails([*tables, *names, *answer_names]), [*argument_urns, *answer_urns][:MAX_URNS])
     data_sets = _by_tail(rows)
     requested = [*argument_urns, *(addresses.urns_at(argument_texts) if has_addresses else ())]
@@ -126,7 +128,8 @@ def mentions_in(texts: Sequence[str]) -> list[list[Mention]]:
     urns_of = [list(dict.fromkeys(_urns(text)))[:MAX_URNS] for text in texts]
     tails = _tails(name for names in names_of for name in names)
     rows = _read(tails, [urn for urns in urns_of for urn in urns])
-    data_sets, by_urn = _by_tail(rows), {row.urn: row for row in rows}
+    data_sets = _by_tail(rows)
+    by_urn = {row.urn: row for row in rows}
     mentions = []
     for text, names, urns in zip(texts, names_of, urns_of, strict=True):
         named = [found.urn for name in names if (found := _table_or_column(name, data_sets, ""))]
@@ -206,7 +209,8 @@ def _table_or_column(name: str, data_sets: Mapping[str, list[CatalogRow]], platf
         return found
     parts = name.split(".")
     for length in (len(parts) - 1, len(parts) - 2):
-        table, column = ".".join(parts[:length]), ".".join(parts[length:]).lower()
+        table = ".".join(parts[:length])
+        column = ".".join(parts[length:]).lower()
         if length > 1 and column not in FILE_TYPES and (found := _table(table, data_sets, platform)):
             return found
         if length == 1:  # `orders.is_test`: the column tells that the word is a table's name
@@ -244,7 +248,10 @@ def _urns(text: str) -> list[str]:
 
 def _texts(value: Any) -> list[str]:
     """Return the strings inside a value, in order and within the limits. Keys are not searched."""
-    pending, seen_count, room, texts = [value], 0, MAX_TEXT, []
+    pending = [value]
+    seen_count = 0
+    room = MAX_TEXT
+    texts = []
     while pending and seen_count < MAX_WALK and room > 0:
         item = pending.pop()
         seen_count += 1

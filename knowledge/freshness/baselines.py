@@ -76,7 +76,8 @@ def save_baselines(missing: Iterable[tuple[MemoryRecord, str]], entities: Mappin
 
     `missing` has pairs of a record and the URN of an entity. Entities that were not read are skipped.
     """
-    now, catalog = timezone.now(), identity()
+    now = timezone.now()
+    catalog = identity()
     rows = [
         EntityBaseline(
             record=record,
@@ -132,7 +133,8 @@ def note_change(record: MemoryRecord, change: str, before: Mapping[str, Any]) ->
 
 def _expect(record: MemoryRecord) -> None:
     """Add the missing baselines of a record as due, and delete those of entities that it no longer refers to."""
-    urns, rows = urns_of(record), EntityBaseline.objects.filter(record=record)
+    urns = urns_of(record)
+    rows = EntityBaseline.objects.filter(record=record)
     rows.exclude(urn__in=urns).delete()
     known = set(rows.values_list("urn", flat=True))
     missing = [urn for urn in urns if urn not in known]
@@ -158,7 +160,8 @@ def _replace(record: MemoryRecord, change: str, urns: Sequence[str]) -> None:
     for row in rows:
         values = {name: getattr(row, name) for name in REPLACED}
         values |= {"change": change, "taken_at": row.taken_at and row.taken_at.isoformat()}
-        row.due, row.replaced = Due.TAKE, values
+        row.due = Due.TAKE
+        row.replaced = values
     EntityBaseline.objects.bulk_update(rows, ["due", "replaced"])
 
 
@@ -169,7 +172,8 @@ def _bring_back(record: MemoryRecord, undone: str) -> None:
         for name in REPLACED:
             setattr(row, name, earlier[name])
         row.taken_at = parse_datetime(earlier["taken_at"])
-        row.due, row.replaced = Due.COMPARE, None
+        row.due = Due.COMPARE
+        row.replaced = None
     EntityBaseline.objects.bulk_update(rows, [*REPLACED, "taken_at", "due", "replaced"])
 
 

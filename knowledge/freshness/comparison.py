@@ -126,7 +126,8 @@ def columns_changed(
     if not before or not now:
         return  # a missing schema was not ingested, which does not mean that its columns were removed
     for column in sorted(set(before) | set(now)):
-        old, new = before.get(column), now.get(column)
+        old = before.get(column)
+        new = now.get(column)
         if new is None:
             yield column, gettext("the column %(column)s was removed") % {"column": column}
         elif old is None:
@@ -161,7 +162,8 @@ def check_all_entities(limit: int) -> CheckReport:
 
     If the catalog is or becomes unavailable, the check stops and the report's note says why.
     """
-    result, catalog = CheckReport(), get_readable_catalog()
+    result = CheckReport()
+    catalog = get_readable_catalog()
     try:
         check_conditions(WATCHER)
         _catch_up_all(catalog, result)
@@ -253,7 +255,8 @@ def _count_active(urns: Sequence[str]) -> int:
 
 
 def _save_states(entities: Mapping[str, EntitySnapshot]) -> None:
-    now, catalog = timezone.now(), identity()
+    now = timezone.now()
+    catalog = identity()
     rows = [EntityState(catalog=catalog, urn=u, fingerprint=s.fingerprint, checked_at=now) for u, s in entities.items()]
     EntityState.objects.bulk_create(
         rows, update_conflicts=True, unique_fields=["catalog", "urn"], update_fields=["fingerprint", "checked_at"]
@@ -263,7 +266,8 @@ def _save_states(entities: Mapping[str, EntitySnapshot]) -> None:
 @service("freshness")
 def check_entities(urns: Iterable[str]) -> CheckReport:
     """Compare all memories about these entities at once, after an event of DataHub, an import or our own write."""
-    result, catalog = CheckReport(), get_catalog()
+    result = CheckReport()
+    catalog = get_catalog()
     unique_urns = set(urns)
     try:
         check_conditions(WATCHER, unique_urns)
@@ -323,7 +327,8 @@ def _compare_one(
             continue
         changes = difference(baseline, entity, _columns_depended_on(record, baseline, entity, rows))
         stale += changes.stale
-        note, hint = "; ".join(changes.verify), "; ".join(changes.hints)
+        note = "; ".join(changes.verify)
+        hint = "; ".join(changes.hints)
         if (note, hint) != (baseline.to_verify, baseline.hint):
             EntityBaseline.objects.filter(pk=baseline.pk).update(to_verify=note, hint=hint)
             result.to_verify += bool(note)
@@ -332,7 +337,8 @@ def _compare_one(
 
 def _set_status(record: MemoryRecord, reason: str, result: CheckReport) -> None:
     """Make the memory stale if there is a reason, and otherwise active again, if a check made it stale."""
-    pk, seen = record.pk, record.updated_at
+    pk = record.pk
+    seen = record.updated_at
     try:
         if record.status == Status.ACTIVE:
             if reason:

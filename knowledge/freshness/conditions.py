@@ -73,7 +73,9 @@ def check_conditions(caller: Caller, urns: Iterable[str] | None = None) -> int:
 
 
 def _apply(caller: Caller, kind: str, urn: str, aspects: Mapping[str, Aspect]) -> int:
-    has_ended, condition, name = _has_ended(kind, aspects), f"{kind}:{urn}", entity_view.short_name(urn)
+    has_ended = _has_ended(kind, aspects)
+    condition = f"{kind}:{urn}"
+    name = entity_view.short_name(urn)
     if has_ended is None:
         return 0
     if kind == INCIDENT:

@@ -168,8 +168,10 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[StaleCa
     by_record: dict[UUID, list[EntityBaseline]] = {}
     for baseline in EntityBaseline.objects.filter(record__in=ids):
         by_record.setdefault(baseline.record_id, []).append(baseline)
-    doubts, versions = _doubts(ids), memory_versions(records)
-    entities, note = {}, ""
+    doubts = _doubts(ids)
+    versions = memory_versions(records)
+    entities = {}
+    note = ""
     urns = {baseline.urn for group in by_record.values() for baseline in group}
     if urns:
         try:

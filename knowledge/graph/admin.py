@@ -72,7 +72,8 @@ class GraphAdmin(AdminsOnly):
 class ObservationInline(admin.TabularInline[Observation, Entity]):
     model = Observation
     fields = readonly_fields = ("number", "text", "kind", "similarity_flag", "created_at", "superseded_at", "ended_at")
-    extra, can_delete = 0, False
+    extra = 0
+    can_delete = False
     verbose_name_plural = gettext_lazy("observations")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Observation]:

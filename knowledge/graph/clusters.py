@@ -27,7 +27,8 @@ def paths_of(numbers: Sequence[int], edges: Iterable[tuple[int, int]]) -> dict[i
     index = {number: position for position, number in enumerate(numbers)}
     weights: Weights = [{} for _ in numbers]
     for start, end in edges:
-        a, b = index[start], index[end]
+        a = index[start]
+        b = index[end]
         if a != b:
             weights[a][b] = weights[a].get(b, 0) + 1
             weights[b][a] = weights[b].get(a, 0) + 1
@@ -88,10 +89,12 @@ def _propagated(weights: Weights) -> list[int]:
             totals: dict[int, int] = defaultdict(int)
             for other, weight in weights[item].items():
                 totals[labels[other]] += weight
-            best, most = own, totals.get(own, 0)
+            best = own
+            most = totals.get(own, 0)
             for label, total in totals.items():
                 if (total > most or (total == most and label < best != own)) and sizes[label] < MAX_CHILDREN:
-                    best, most = label, total
+                    best = label
+                    most = total
             if best != own:
                 labels[item] = best
                 sizes[own] -= 1

@@ -116,7 +116,9 @@ def put_entity(graph: Graph, name: str, entity_type: str) -> Entity:
 
 def _make(graph: Graph, item: Mapping[str, Any], placeholder: Entity | None) -> Entity:
     entity = placeholder or Entity(graph=graph, number=graphs.take_number(graph))
-    entity.name, entity.is_placeholder, entity.created_at = item["name"], False, timezone.now()
+    entity.name = item["name"]
+    entity.is_placeholder = False
+    entity.created_at = timezone.now()
     entity.entity_type = item.get("entityType") or settings.GRAPH_DEFAULT_TYPE
     entity.status = item.get("status") or DEFAULT_STATUS
     entity.urn = item.get("urn") or entity.urn
@@ -161,7 +163,8 @@ def delete_entities(caller: Caller, operation: DeleteEntities) -> GraphChange:
 def end_entities(caller: Caller, entity_names: Collection[str], *, key: names.Key = names.exact) -> set[str]:
     """Mark entities as deleted and end their observations and relations. Return the names of the deleted entities."""
     with graphs.locked_graph(caller) as graph:
-        by_name, now = names.find(graph, entity_names, key), timezone.now()
+        by_name = names.find(graph, entity_names, key)
+        now = timezone.now()
         pks = [entity.pk for entity in by_name.values()]
         Observation.objects.filter(entity__in=pks, ended_at=None).update(ended_at=now)
         edges = Relation.objects.filter(Q(source__in=pks) | Q(target__in=pks), ended_at=None)
@@ -250,7 +253,8 @@ def _parse_pairs(name: str | None, items: Sequence[Any], key: str) -> list[Texts
 
 
 def _parse_pair(item: Mapping[str, Any], key: str, number: int) -> Texts:
-    name, texts = item.get("entityName"), item.get(key)
+    name = item.get("entityName")
+    texts = item.get(key)
     if not isinstance(name, str) or not name.strip():
         raise Invalid(
             gettext("is missing"), field=f"observations[{number}].entityName", allowed=gettext("the entity's name")
@@ -338,7 +342,8 @@ def delete_observations_by_text(caller: Caller, pairs: Sequence[Texts], *, key: 
     """End observations by their exact text. Entities and texts that don't exist are named in the errors."""
     change = GraphChange()
     with graphs.locked_graph(caller) as graph:
-        by_name, now = names.find(graph, [name for name, _ in pairs], key), timezone.now()
+        by_name = names.find(graph, [name for name, _ in pairs], key)
+        now = timezone.now()
         for name, texts in pairs:
             entity = by_name.get(name)
             if entity is None:

@@ -131,7 +131,8 @@ def _read(lines: Iterable[str | bytes], imported: Imported) -> _Items:
             item = _parse(line)
         except (_Unusable, RecursionError, ValueError) as error:
             is_json = isinstance(error, _Unusable)
-            imported.errors, imported.skipped = imported.errors + (not is_json), imported.skipped + is_json
+            imported.errors = imported.errors + (not is_json)
+            imported.skipped = imported.skipped + is_json
             imported.problems.append(f"{unit} {number}: {error if is_json else 'is not JSON in UTF-8'}")
             continue
         if item is None:
@@ -221,19 +222,22 @@ def _parse(line: Any) -> dict[str, Any] | None:
 
 
 def _parse_entity(item: dict[str, Any]) -> dict[str, Any]:
-    name, values = _text(item, "name", MAX_NAME), item.get("observations") or []
+    name = _text(item, "name", MAX_NAME)
+    values = item.get("observations") or []
     if not name.strip():
         raise _Unusable("name is blank")
     if not isinstance(values, list):
         raise _Unusable("observations is not a list")
-    kind, texts, problems = "", [], []
+    kind = ""
+    texts = []
+    problems = []
     try:
         kind = _text(item, "entityType", MAX_TYPE) if item.get("entityType") else ""
     except _Unusable as error:
         problems.append(f"{error}; imported as {settings.GRAPH_DEFAULT_TYPE}")
     for number, value in enumerate(values):
         # Other servers accept any JSON. It is kept as text, except null and "", which say nothing.
-        text = value if isinstance(value, str) else "" if value is None else _json(value)
+        text = value or "" if isinstance(value, str | None) else _json(value)
         if UNSTORABLE.search(text):
             problems.append(f"observations[{number}] contains {UNSTORABLE_TEXT}; imported without it")
         elif text:

@@ -19,7 +19,8 @@ def adapt_graph(caller: Caller, values: Values, remarks: list[str]) -> None:
     if other is not None:
         raise Conflict("can't be taken over: you have a knowledge graph already", field="id")
     if values["persona"] not in caller.personas:
-        values["persona"], values["visibility"] = caller.persona, Visibility.PRIVATE
+        values["persona"] = caller.persona
+        values["visibility"] = Visibility.PRIVATE
 
 
 def prepare_entity(entity: Entity) -> None:

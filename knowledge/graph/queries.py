@@ -99,7 +99,8 @@ def read_graph(caller: Caller, operation: ReadGraph) -> GraphPage:
     rows = graph_reading.entities(
         graph, as_of=operation.as_of, after=_entity_number(operation.cursor), limit=operation.limit + 1
     )
-    page, rest = rows[: operation.limit], rows[operation.limit :]
+    page = rows[: operation.limit]
+    rest = rows[operation.limit :]
     pks = {entity.pk for entity in page}
     # Only outgoing relations are returned, so that each relation is on exactly one page.
     relations = relations_of(page, operation.as_of, ended=operation.include_ended)
@@ -118,9 +119,11 @@ def search_nodes(caller: Caller, operation: SearchNodes) -> GraphPage:
     rows = graph_reading.entities(
         graph, holding=operation.query, after=_entity_number(operation.cursor), limit=operation.limit + 1
     )
-    page, rest = rows[: operation.limit], rows[operation.limit :]
+    page = rows[: operation.limit]
+    rest = rows[operation.limit :]
     relations = relations_of(page, ended=operation.include_ended)
-    nodes, words = nodes_of(page), folded(operation.query)
+    nodes = nodes_of(page)
+    words = folded(operation.query)
     for node in nodes:
         node.select([row for row in node.observations if words in folded(row.text)][:MAX_MATCHES])
     return GraphPage(nodes, relations, str(page[-1].number) if rest else "")

@@ -120,7 +120,8 @@ def assign(insight: Insight) -> None:
     domains = domains_of(record.entity_urns) if any(rule.domain_urn for rule in rules) else frozenset()
     for rule in sorted(rules, key=lambda rule: rule.rank):
         if _matches(rule, record.category, record.entity_urns, domains) and _is_in_effect(rule, record.created_by):
-            insight.assignee, insight.target_days = rule.assignee, rule.target_days
+            insight.assignee = rule.assignee
+            insight.target_days = rule.target_days
             return
 
 

@@ -155,11 +155,18 @@ def back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
     # A rejection archives the memory, so the memory of a rejected insight gets its earlier state back. The memory of a
     # withdrawn insight stays archived.
     was_rejected = insight.state == InsightState.REJECTED
-    insight.state, insight.changeset = InsightState.PENDING, None
-    insight.reviewed_by, insight.reviewed_at, insight.review_notes = "", None, ""
-    insight.applied_by, insight.applied_at = "", None
-    insight.pending_edit, insight.edit_by, insight.edit_at = {}, "", None
-    insight.question_at, insight.snoozed_until = None, None
+    insight.state = InsightState.PENDING
+    insight.changeset = None
+    insight.reviewed_by = ""
+    insight.reviewed_at = None
+    insight.review_notes = ""
+    insight.applied_by = ""
+    insight.applied_at = None
+    insight.pending_edit = {}
+    insight.edit_by = ""
+    insight.edit_at = None
+    insight.question_at = None
+    insight.snoozed_until = None
     insight.save()
     record = insight.record
     with revised(caller, record, change, ""):
@@ -181,7 +188,8 @@ def bind(caller: Caller, insights: Sequence[Insight], changeset: Changeset) -> N
     # Locked, so that two changesets can't replace the same memory at the same time.
     list(MemoryRecord.objects.select_for_update().filter(pk__in=replaced).order_by("pk").values_list("pk"))
     require_replaceable(caller, insights)
-    ids, current = [insight.pk for insight in insights], [Status.ACTIVE, Status.STALE]
+    ids = [insight.pk for insight in insights]
+    current = [Status.ACTIVE, Status.STALE]
     free = Insight.objects.filter(pk__in=ids, state=InsightState.APPROVED, changeset__isnull=True)
     free = free.filter(record__in=MemoryRecord.objects.filter(pk__in=ids, status__in=current))
     if free.update(changeset=changeset) != len(ids):
@@ -235,7 +243,9 @@ def mark_applied(caller: Caller, changeset: Changeset) -> tuple[int, list[str]]:
         for insight in bound:
             old = _lock_replaced(insight)  # before its correction, as everywhere
             insight.record = MemoryRecord.objects.select_for_update().get(pk=insight.pk)
-            insight.state, insight.applied_by, insight.applied_at = InsightState.APPLIED, caller.email, timezone.now()
+            insight.state = InsightState.APPLIED
+            insight.applied_by = caller.email
+            insight.applied_at = timezone.now()
             insight.save(update_fields=["state", "applied_by", "applied_at"])
             with revised(caller, insight.record, "apply", f"changeset {changeset.pk.hex}"):
                 insight.record.visibility = Visibility.EVERYONE

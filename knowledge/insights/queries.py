@@ -204,7 +204,8 @@ def synthesize(caller: Caller, urn: str, insights: Sequence[Insight]) -> tuple[l
     Changes of the entity's description include the current description.
     """
     proposed = proposals(insights)
-    note, current = "", ""
+    note = ""
+    current = ""
     if urn:
         try:
             aspects = get_catalog().read([urn], entity_view.ASPECTS)[urn]

@@ -136,7 +136,8 @@ def require_unchanged(insight: Insight, seen: str, override: bool) -> None:
     """
     if not seen:
         return
-    before, now = InsightVersion.parse(seen), InsightVersion.parse(version_of(insight))
+    before = InsightVersion.parse(seen)
+    now = InsightVersion.parse(version_of(insight))
     is_about_other = (before.edit == NO_EDIT) != (now.edit == NO_EDIT)
     if before == now or (override and not is_about_other):
         return
@@ -145,7 +146,8 @@ def require_unchanged(insight: Insight, seen: str, override: bool) -> None:
     error = ChangedMeanwhile(
         f"has changed since you saw it: {changes}. It is {insight.state} now", field="insight_id", allowed=AS_IT_IS
     )
-    error.is_about_other, error.steps = is_about_other, steps
+    error.is_about_other = is_about_other
+    error.steps = steps
     raise error
 
 

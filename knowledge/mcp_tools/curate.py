@@ -156,7 +156,8 @@ def _review(caller: Caller, operation: operations.ReviewEntity) -> EntityReviewR
     except DomainError as error:
         note = error.message
     insights = list(rows[: operation.limit])
-    versions, checks = versions_of(insights), checks_of([insight.pk for insight in insights])
+    versions = versions_of(insights)
+    checks = checks_of([insight.pk for insight in insights])
     with_evidence: list[Any] = [
         {
             **responses.insight_response(insight),
@@ -184,7 +185,8 @@ OVERTURNED = {"rejected": "approved", "approved": "rejected"}  # what the overtu
 
 def _decide_each(caller: Caller, operation: operations.Decide, decide: Callable[..., Insight]) -> DecidedResponse:
     """Call `decide` for each insight. The response lists refused decisions in `errors`."""
-    updated, overturns = 0, []
+    updated = 0
+    overturns = []
     errors: list[RefusedResponse] = []
     insight_ids = operation.insight_ids
     for insight_id in dict.fromkeys(insight_ids):
@@ -316,7 +318,8 @@ def _resume(caller: Caller, operation: operations.ResumeChangeset) -> AppliedRes
 
 
 def _approve_changeset(caller: Caller, operation: operations.ApproveChangeset) -> AppliedResponse:
-    changeset_id, notes = operation.changeset_id, operation.review_notes
+    changeset_id = operation.changeset_id
+    notes = operation.review_notes
     return _applied(approvals.approve(caller, changeset_id=changeset_id, notes=notes))
 
 

@@ -58,6 +58,7 @@ def ask_rollback(caller: Caller, operation: operations.RollBack) -> Confirmation
 
 def _state(planned: Planned) -> list[object]:
     """Return what a planned write depends on in the catalog. What it writes follows from the arguments."""
-    write, is_absent = planned.step.write, planned.before is ABSENT
+    write = planned.step.write
+    is_absent = planned.before is ABSENT
     place = "" if planned.step.creates else write.urn  # the URN of a new entity is made for each plan
     return [planned.change_type, place, write.aspect, write.operation, is_absent, None if is_absent else planned.before]

@@ -174,14 +174,16 @@ def effect_of(insight: Insight, catalog: Catalog) -> CatalogEffect:
 def effect_of_draft(caller: Caller, claim: Mapping[str, Any], actions: Sequence[Mapping[str, str]]) -> CatalogEffect:
     """Return the catalog changes of a proposal that hasn't been saved."""
     record = MemoryRecord(content=claim.get("content") or "…", created_by=caller.email, persona=caller.persona)
-    record.category, record.entity_urns = claim.get("category") or "", list(claim.get("entity_urns") or [])
+    record.category = claim.get("category") or ""
+    record.entity_urns = list(claim.get("entity_urns") or [])
     insight = Insight(record=record, suggested_actions=[dict(action) for action in actions])
     return effect_of(insight, CatalogSnapshot(get_readable_catalog()))
 
 
 def problems_of(insight: Insight) -> list[str]:
     """Return an error message for each suggested action that can't be applied. The author sees the messages."""
-    urn, problems = next(iter(insight.record.entity_urns), ""), []
+    urn = next(iter(insight.record.entity_urns), "")
+    problems = []
     catalog = CatalogSnapshot(get_readable_catalog())
     for index, action in enumerate(insight.suggested_actions):
         try:

@@ -42,7 +42,8 @@ def request_changes(
         overturned = reopen(caller, insight) if seen or override else ""
         _require_pending(insight)
         before = step_values(insight, "question_at", "snoozed_until")
-        insight.question_at, insight.snoozed_until = timezone.now(), None
+        insight.question_at = timezone.now()
+        insight.snoozed_until = None
         insight.save(update_fields=["question_at", "snoozed_until"])
         others = overridden(caller, insight, seen)
         decision = record_decision(caller, insight, DecisionKind.NEEDS_MORE, notes, before=before, overturns=overturned)
@@ -89,7 +90,8 @@ def reassign(
                 field="to",
             )
         before = step_values(insight, "assignee", "snoozed_until")
-        insight.assignee, insight.snoozed_until = colleague.email, None
+        insight.assignee = colleague.email
+        insight.snoozed_until = None
         insight.save(update_fields=["assignee", "snoozed_until"])
         notes = notes or f"to {colleague.email}"
         decision = record_decision(caller, insight, DecisionKind.HANDED_OVER, notes, before=before)

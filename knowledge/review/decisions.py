@@ -148,7 +148,8 @@ def _undo_step(caller: Caller, insight: Insight, last: Decision | None, *, seen:
         if last.by != caller.email and not caller.is_admin:
             raise Forbidden(_not_yours(last.by), field="insight_id")
         require_own_or_seen(caller, insight, last.by, seen=seen, override=override)
-        before, decided_by = last.before, last.by
+        before = last.before
+        decided_by = last.by
     elif insight.snoozed_until:
         is_own = last is not None and last.kind == DecisionKind.SNOOZED and last.by == caller.email
         before = last.before if is_own and last else {"snoozed_until": None}
@@ -233,7 +234,9 @@ def defer_edit(caller: Caller, record: MemoryRecord, changes: Mapping[str, Any])
     if insight.state == InsightState.APPROVED and insight.changeset_id:
         raise Conflict(_being_applied(insight), field="id")
     validate(JsonObject, record.metadata | differs.get("metadata", {}), "metadata")
-    insight.pending_edit, insight.edit_by, insight.edit_at = differs, caller.email, timezone.now()
+    insight.pending_edit = differs
+    insight.edit_by = caller.email
+    insight.edit_at = timezone.now()
     insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
     return "the edit waits for a curator's approval; the approved version stays in effect until then"
 
@@ -262,7 +265,8 @@ def keep_proposal(record: MemoryRecord, replaces: MemoryRecord) -> None:
 
 
 def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
-    record, edit = insight.record, dict(insight.pending_edit)
+    record = insight.record
+    edit = dict(insight.pending_edit)
     if "content" in edit:  # names the author of the new text
         edit["metadata"] = {**edit.get("metadata", {}), EDITED_BY: _editor_unless_owner(insight, caller)}
     before = {name: _present(record, name, value) for name, value in edit.items()}
@@ -329,7 +333,9 @@ def _undo_edit(caller: Caller, insight: Insight, last: Decision) -> Insight:
 
 
 def _drop_edit(insight: Insight) -> None:
-    insight.pending_edit, insight.edit_by, insight.edit_at = {}, "", None
+    insight.pending_edit = {}
+    insight.edit_by = ""
+    insight.edit_at = None
     insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
 
 
@@ -405,8 +411,12 @@ def _not_yours(decided_by: str) -> str:
 
 
 def _decide(caller: Caller, insight: Insight, state: InsightState, notes: str, decided_by: str, seen: str) -> None:
-    insight.state, insight.question_at, insight.snoozed_until = state, None, None
-    insight.reviewed_by, insight.reviewed_at, insight.review_notes = caller.email, timezone.now(), notes.strip()
+    insight.state = state
+    insight.question_at = None
+    insight.snoozed_until = None
+    insight.reviewed_by = caller.email
+    insight.reviewed_at = timezone.now()
+    insight.review_notes = notes.strip()
     insight.save(update_fields=["state", "question_at", "snoozed_until", "reviewed_by", "reviewed_at", "review_notes"])
     kind = DecisionKind.APPROVED if state == InsightState.APPROVED else DecisionKind.REJECTED
     overturns = "" if decided_by == caller.email else decided_by

@@ -44,9 +44,10 @@ def entity_evidence(
         summary["text"] = entity.document_text
     if entity.properties:
         summary["structured_properties"] = entity.properties
-    for direction in ("upstream", "downstream") if lineage else ():
-        neighbors = catalog.lineage(urn, direction=direction, hops=1, limit=NEIGHBOURS)
-        summary[direction] = [node.urn for node in neighbors]
+    if lineage:
+        for direction in ("upstream", "downstream"):
+            neighbors = catalog.lineage(urn, direction=direction, hops=1, limit=NEIGHBOURS)
+            summary[direction] = [node.urn for node in neighbors]
     return summary
 
 
@@ -74,7 +75,8 @@ def names_behind(catalog: Catalog, entity: Mapping[str, Any]) -> dict[str, str]:
     """Return display names by URN of the terms, domains, owners, tags, products and properties of the entity."""
     keys = ("glossary_terms", "domains", "owners", "tags", "products", "structured_properties")
     urns = {urn for key in keys for urn in entity.get(key) or ()}
-    urns |= {urn for column in entity["columns"] for key in ("tags", "terms") for urn in column[key]}
+    for column in entity["columns"]:
+        urns.update(column["tags"], column["terms"])
     if not urns:
         return {}
     names = {}
@@ -92,7 +94,8 @@ def evidence_for(insight: Insight, *, catalog: Catalog | None = None) -> dict[st
     result contains no lineage.
     """
     urns = urns_of(insight.record)
-    lineage, catalog = catalog is None, catalog or get_readable_catalog()
+    lineage = catalog is None
+    catalog = catalog or get_readable_catalog()
     try:
         entities = [entity_evidence(catalog, urn, lineage=lineage) for urn in urns]
     except (CatalogUnavailable, CatalogRefused) as error:

@@ -214,7 +214,8 @@ class Queue:
         select = LOCATE.format(queue=queue, most=MAX_ENTRIES, counts="".join(f", {count}" for count in counts))
         window = (insight.pk if insight else None, MAX_OTHERS, ENTRIES_BEFORE, MAX_ENTRIES - ENTRIES_BEFORE)
         found = statement.run(select, window)
-        (index, total), numbers = found[0][:2], found[0][2 : 2 + len(counts)]
+        (index, total) = found[0][:2]
+        numbers = found[0][2 : 2 + len(counts)]
         entries = {row[2 + len(counts)]: QueueEntry(*row[3 + len(counts) :]) for row in found if total}
         after = [entry.pk for place, entry in entries.items() if place > index]
         before = [entry.pk for place, entry in entries.items() if place < index]

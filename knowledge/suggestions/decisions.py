@@ -140,7 +140,8 @@ def _decide(caller: Caller, operation: DecideSuggestions, state: SuggestionState
         if not waiting:
             raise _decided(rows[0])
         for row in waiting:
-            row.state, row.decided_at = state, now
+            row.state = state
+            row.decided_at = now
             row.expires_at = None if state == SuggestionState.NEVER else now + EXPIRES
         Suggestion.objects.bulk_update(waiting, ["state", "decided_at", "expires_at"])
         _announce(caller)
@@ -161,8 +162,11 @@ def undo(caller: Caller, operation: DecideSuggestions) -> list[Suggestion]:
         for row in decided:
             if row.state == SuggestionState.KEPT and row.stored_new and row.record is not None:
                 _archive(caller, row.record)
-            row.state, row.decided_at, row.expires_at = SuggestionState.WAITING, None, timezone.now() + EXPIRES
-            row.record, row.stored_new = None, False
+            row.state = SuggestionState.WAITING
+            row.decided_at = None
+            row.expires_at = timezone.now() + EXPIRES
+            row.record = None
+            row.stored_new = False
         fields = ["state", "decided_at", "expires_at", "record", "stored_new"]
         Suggestion.objects.bulk_update(decided, fields)
     return decided

@@ -25,7 +25,8 @@ def is_near_duplicate(text: str, others: Iterable[str]) -> bool:
     words = _words(text)
     for other in others:
         other_words = _words(other)
-        common, either = len(words & other_words), len(words | other_words)
+        common = len(words & other_words)
+        either = len(words | other_words)
         if common >= MIN_COMMON_WORDS * either and is_same_fact(text, other):
             return True
     return False

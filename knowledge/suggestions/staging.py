@@ -63,11 +63,13 @@ def _stage(
         # The unique constraint keeps a text that two calls stage at once from being there twice.
         own = list(queries.suggestions(caller).only("pk", "text", "text_key", "session", "state"))
         room = MAX_WAITING - sum(each.state == SuggestionState.WAITING for each in own)
-        by_key, texts = {each.text_key: each for each in own}, [each.text for each in own]
+        by_key = {each.text_key: each for each in own}
+        texts = [each.text for each in own]
         new: list[Suggestion] = []
         known = 0
         for each in fit:
-            text, key = each["text"], text_key(each["text"])
+            text = each["text"]
+            key = text_key(each["text"])
             if same := by_key.get(key):
                 _see_again(same, places["session"])
             if same or normalized_key(text) in remembered or is_near_duplicate(text, texts):

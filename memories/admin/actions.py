@@ -76,10 +76,12 @@ def confirm(model_admin: Any, request: HttpRequest, rows: QuerySet[Any], act: Ad
     """
     caller = caller_from_request(request, channel="admin")
     chosen_count = rows.count()
-    chosen, rows = rows, act.narrow(caller, rows)
+    chosen = rows
+    rows = act.narrow(caller, rows)
     total = rows.count()
     problem = _problem(request, act, total) if "confirm" in request.POST else ""
-    is_all, expected = request.POST.get("select_across") == "1", request.POST.get("expected", "")
+    is_all = request.POST.get("select_across") == "1"
+    expected = request.POST.get("expected", "")
     if "confirm" in request.POST and not problem and is_all and expected.isdecimal() and total > int(expected):
         # Nobody has seen this number. Rows that no longer match need no question.
         problem = gettext("%(n)s rows match by now, and not %(expected)s. Check them and confirm again.") % {

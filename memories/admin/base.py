@@ -118,7 +118,8 @@ class ConditionFilter(admin.SimpleListFilter):
 class PersonaFilter(ConditionFilter):
     """The personas by name. Django would read all rows of the table to find the values of the column."""
 
-    title, parameter_name = gettext_lazy("persona"), "persona"
+    title = gettext_lazy("persona")
+    parameter_name = "persona"
     column = "persona"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:

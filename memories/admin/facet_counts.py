@@ -22,7 +22,8 @@ class FacetCounts:
     """The counts for all filters of a list, computed when the first filter is rendered."""
 
     def __init__(self, changelist: ChangeList, request: HttpRequest) -> None:
-        self.changelist, self.request = changelist, request
+        self.changelist = changelist
+        self.request = request
         self.counts: dict[int, dict[str, Any]] = {}
         for spec in changelist.filter_specs:
             if hasattr(spec, "get_facet_queryset"):

@@ -57,7 +57,8 @@ def _is_same(other: HistoryLine, own: HistoryLine) -> bool:
 
 
 def _line_of(entry: HistoryEntry, corrections: Mapping[UUID, str]) -> HistoryLine:
-    before, after = entry.before, entry.after
+    before = entry.before
+    after = entry.after
     if before is None:
         return HistoryLine(entry.at, entry.change, entry.by, entry.reason, after=after.content)
     changed = ((before.status, after.status), (before.visibility, after.visibility))

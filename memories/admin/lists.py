@@ -214,7 +214,8 @@ class ListPage(admin.ModelAdmin[Any]):
     def choose_columns(self, request: HttpRequest) -> HttpResponse:
         if not self.has_view_permission(request):
             raise PermissionDenied
-        offered, asked = self.offered_columns(request), request.POST.getlist("column")
+        offered = self.offered_columns(request)
+        asked = request.POST.getlist("column")
         names = [name for name in offered if name in asked]
         if request.POST[CHOOSE_COLUMNS] == "reset":
             page_settings.remove(admin_caller(request), self._columns_key)
@@ -232,7 +233,8 @@ class ListPage(admin.ModelAdmin[Any]):
     def export(self, request: HttpRequest) -> Any:
         if not self.has_view_permission(request):
             raise PermissionDenied
-        asked, params = request.GET, request.GET.copy()
+        asked = request.GET
+        params = request.GET.copy()
         params.pop(list_export.PARAMETER)
         request.GET = params  # type: ignore[assignment]  # the list refuses parameters that are no filters
         try:

@@ -117,19 +117,29 @@ REASSIGN = AdminAct(
 
 
 class EntityFilter(PickFilter):
-    title, parameter_name, kind, column = gettext_lazy("entity"), "entity", "entity", "entity_urns__contains"
+    title = gettext_lazy("entity")
+    parameter_name = "entity"
+    kind = "entity"
+    column = "entity_urns__contains"
 
 
 class AuthorFilter(PickFilter):
-    title, parameter_name, kind, column = gettext_lazy("author"), "author", "person", "created_by"
+    title = gettext_lazy("author")
+    parameter_name = "author"
+    kind = "person"
+    column = "created_by"
 
 
 class TagFilter(PickFilter):
-    title, parameter_name, kind, column = gettext_lazy("tag"), "tag", "tag", "tags__contains"
+    title = gettext_lazy("tag")
+    parameter_name = "tag"
+    kind = "tag"
+    column = "tags__contains"
 
 
 class ReportedFilter(ConditionFilter):
-    title, parameter_name = gettext_lazy("reported as wrong or outdated"), "reported"
+    title = gettext_lazy("reported as wrong or outdated")
+    parameter_name = "reported"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, StrOrPromise]]:
         return [("1", gettext_lazy("By anyone")), (str(queries.DOUBTERS), gettext_lazy("By two people or more"))]
@@ -139,7 +149,8 @@ class ReportedFilter(ConditionFilter):
 
 
 class ValidityFilter(ConditionFilter):
-    title, parameter_name = gettext_lazy("validity"), "validity"
+    title = gettext_lazy("validity")
+    parameter_name = "validity"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, StrOrPromise]]:
         return [

@@ -146,7 +146,8 @@ class RowPage(admin.ModelAdmin[Any]):
     ) -> Any:
         context = {"table_title": self.table_title(), "list_address": self.list_address(), **context}  # type: ignore[attr-defined]  # of ListPage
         if self.test_title and (self.has_change_permission(request, obj) if obj else self.has_add_permission(request)):
-            context["test_title"], context["test_name"] = self.test_title, TEST
+            context["test_title"] = self.test_title
+            context["test_name"] = TEST
         if obj is not None and obj.pk:
             context |= {
                 "title": self.row_title(obj),

@@ -45,7 +45,9 @@ def store_decision(caller: Caller, operation: StoreDecision) -> tuple[UserDecisi
         if old.value != operation.value or had_expired:
             _save_earlier_value(old, ended)
         old.created_at = now if had_expired else old.created_at
-        old.value, old.updated_at, old.expires_at = operation.value, now, expiry
+        old.value = operation.value
+        old.updated_at = now
+        old.expires_at = expiry
         old.save(update_fields=["value", "created_at", "updated_at", "expires_at"])
     return old, "created" if had_expired else "updated"
 

@@ -116,7 +116,8 @@ def _archive(user: Caller, pks: Sequence[UUID]) -> None:
         rows = MemoryRecord.objects.select_for_update().filter(pk__in=pks[start : start + BATCH]).order_by("pk")
         for record in rows:
             with revised(user, record, "forget", REASON):
-                record.status, record.purge_after = Status.ARCHIVED, purge_after
+                record.status = Status.ARCHIVED
+                record.purge_after = purge_after
 
 
 def delete_expired() -> tuple[int, int]:

@@ -96,7 +96,8 @@ def search_hybrid(caller: Caller, operation: SearchHybrid) -> RecallResult:
 
 def calibrated(scores: Sequence[float]) -> list[float]:
     """Scale the scores of one recall, so that the lowest is 0 and the highest is 1. Equal scores become 1."""
-    lowest, highest = min(scores, default=0.0), max(scores, default=0.0)
+    lowest = min(scores, default=0.0)
+    highest = max(scores, default=0.0)
     return [(score - lowest) / (highest - lowest) if highest > lowest else 1.0 for score in scores]
 
 

@@ -22,7 +22,8 @@ def enrich() -> str:
     with indexing.worker() as worker:
         while time.monotonic() < deadline:
             batch_completed, batch_failed = enrichment.enrich_batch(worker)
-            completed, failed = completed + batch_completed, failed + batch_failed
+            completed = completed + batch_completed
+            failed = failed + batch_failed
             if not batch_completed and not batch_failed:
                 break
     return f"{completed} enriched, {failed} put back or failed"

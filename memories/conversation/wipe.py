@@ -111,14 +111,16 @@ def count(owner: str) -> dict[str, int]:
     for model, personal in person_columns():
         if personal.on_wipe == NOTHING:
             continue
-        table, rows = model._meta.db_table, model._default_manager.filter(**{personal.column: owner})
+        table = model._meta.db_table
+        rows = model._default_manager.filter(**{personal.column: owner})
         counts[table] = counts.get(table, 0) + rows.count()
     return {table: row_count for table, row_count in counts.items() if row_count}
 
 
 @identity.service("wipe")
 def _wipe(user: Caller) -> dict[str, int]:
-    owner, pseudonym = user.email, f"wiped-{uuid.uuid4().hex[:12]}"
+    owner = user.email
+    pseudonym = f"wiped-{uuid.uuid4().hex[:12]}"
     with transaction.atomic():
         counts = dict(_wipe_memories(user, pseudonym))
         for model, personal in person_columns():

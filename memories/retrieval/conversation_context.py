@@ -157,7 +157,8 @@ def score_turns(
         + SPEAKER_WEIGHT_WITHOUT_TOKENS * cues["speaker"]
         + DATE_WEIGHT_WITHOUT_TOKENS * cues["date"]
     )
-    formula, total = "context", without_tokens
+    formula = "context"
+    total = without_tokens
     if tokens is not None and weights is not None and any(turn.bits for turn in turns):
         similarity = weights @ _best_in_reach(
             token_similarity.similarities(tokens, [turn.bits for turn in turns]), links
@@ -170,7 +171,8 @@ def score_turns(
             + DATE_WEIGHT * cues["date"]
         )
         has_bits = np.array([bool(turn.bits) for turn in turns])
-        formula, total = "context with tokens", np.where(has_bits, total, without_tokens)
+        formula = "context with tokens"
+        total = np.where(has_bits, total, without_tokens)
     total = total + WHEN_WEIGHT * cues["when"] - ASKS_WEIGHT * cues["asks"]
     return {turn.id: float(total[n]) for n, turn in enumerate(turns)}, formula
 

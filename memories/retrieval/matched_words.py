@@ -6,6 +6,7 @@ corrected typo is marked as well.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,24 +32,24 @@ class Piece:
 def mark_words(texts: Sequence[tuple[str, str]], terms: Sequence[Term]) -> list[list[Piece]]:
     """Split each text, given with its language code, into pieces that match the terms and pieces that don't."""
     searched = {lexeme for term in terms for lexeme in (term.lexeme, *term.alternatives)}
-    pairs = {
-        (config, match.casefold())
-        for text, language in texts
-        for config in {configuration_of(language), text_search_config()}
-        for match in WORD.findall(text)
-    }
+    pairs = set[tuple[str, str]]()
+    for text, language in texts:
+        words = {match.casefold() for match in WORD.findall(text)}
+        pairs.update(itertools.product({configuration_of(language), text_search_config()}, words))
     matching = _matching(sorted(pairs)[:MAX_WORDS], searched) if searched else set()
     return [_pieces(text, {configuration_of(language), text_search_config()}, matching) for text, language in texts]
 
 
 def _matching(pairs: Sequence[tuple[str, str]], searched: set[str]) -> set[tuple[str, str]]:
-    configs, words = [config for config, _ in pairs], [word for _, word in pairs]
+    configs = [config for config, _ in pairs]
+    words = [word for _, word in pairs]
     rows = prepared_statements.rows(LEXEMES, [configs, words])
     return {(config, word) for config, word, lexemes in rows if searched.intersection(lexemes)}
 
 
 def _pieces(text: str, configs: set[str], matching: set[tuple[str, str]]) -> list[Piece]:
-    pieces, start = [], 0
+    pieces = []
+    start = 0
     for match in WORD.finditer(text):
         if any((config, match.group().casefold()) in matching for config in configs):
             pieces += [Piece(text[start : match.start()], False), Piece(match.group(), True)]

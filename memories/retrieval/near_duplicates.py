@@ -197,7 +197,8 @@ def group_near_duplicates(ids: Sequence[UUID], *, threshold: float) -> list[list
         compared = {indexed[position] for pair in pairs for position in pair}
         texts = dict(MemoryRecord.objects.filter(pk__in=compared).values_list("pk", "content"))
         for i, j in pairs:
-            one, other = indexed[i], indexed[j]
+            one = indexed[i]
+            other = indexed[j]
             if group_of[one] is group_of[other] or whole_cosine(vectors[one], vectors[other]) < threshold:
                 continue
             if is_same_fact(texts[one], texts[other]):
@@ -208,7 +209,8 @@ def group_near_duplicates(ids: Sequence[UUID], *, threshold: float) -> list[list
 
 
 def _merge_groups(group_of: dict[UUID, list[UUID]], first: UUID, second: UUID) -> None:
-    into, other_group = group_of[first], group_of[second]
+    into = group_of[first]
+    other_group = group_of[second]
     if into is other_group:
         return
     into.extend(other_group)

@@ -88,7 +88,8 @@ def encode(texts: Sequence[str], *, waiting: embedding.Waiting = embedding.Waiti
     windows = [windows_of(text) for text in texts]
     flat = [text[w.start : w.stop] for text, parts in zip(texts, windows, strict=True) for w in parts]
     vectors, tokens, model = embedding.embed_tokens(flat, waiting=waiting)
-    encoded, start = [], 0
+    encoded = []
+    start = 0
     for parts in windows:
         stop = start + len(parts)
         encoded.append(Encoded(parts, vectors[start:stop], tokens[start:stop] if tokens is not None else None))

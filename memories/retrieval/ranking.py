@@ -214,7 +214,8 @@ def _parts(question: RecallQuestion, scope_sql: str, *, exact: bool) -> _Parts:
     distance = vector_index.distance("p.vector", "(SELECT vector FROM question)")
     semantic = SQL["semantic_scanned"] if exact else SQL["semantic_indexed"].format(scope=scope_sql, distance=distance)
     arms = [semantic] if question.vector is not None else []
-    terms, numbers = question.terms, range(len(question.terms))
+    terms = question.terms
+    numbers = range(len(question.terms))
     if not terms:
         scope = f" scope AS MATERIALIZED (SELECT id FROM memory_records WHERE {scope_sql}),"  # noqa: S608
         return _Parts(arms, tables=scope if exact else "")

@@ -116,7 +116,8 @@ def recall(
     with prepared_statements.in_one_transaction():
         question = _with_terms(caller, question, operation.query)
         search = _search(caller, filters, question, tokens, looked_at, is_as_of=operation.as_of is not None)
-        hits, left_out = search.hits, {}
+        hits = search.hits
+        left_out = {}
         named = None
         if not operation.as_of:
             named = _named(caller, filters, operation.query)
@@ -225,14 +226,16 @@ def _relevant(found: Sequence[RankedCandidate], question: RecallQuestion) -> lis
     """
     if question.vector is None:
         return [candidate for candidate in found if candidate.score > 0.0]
-    of_turns, of_others = MIN_SCORE_OF_TURNS, settings.RECALL_MIN_SCORE
+    of_turns = MIN_SCORE_OF_TURNS
+    of_others = settings.RECALL_MIN_SCORE
     return [
         candidate for candidate in found if candidate.score > (of_turns if candidate.conversation_id else of_others)
     ]
 
 
 def _reranked(query: str, hits: list[RecallHit], result: Recall) -> tuple[list[RecallHit], Recall]:
-    first, rest = hits[: rerank.LOOKED_AT], hits[rerank.LOOKED_AT :]
+    first = hits[: rerank.LOOKED_AT]
+    rest = hits[rerank.LOOKED_AT :]
     try:
         scores = rerank.relevances(query, [hit.quotation for hit in first])
     except rerank.RerankerUnavailable as error:
@@ -328,7 +331,9 @@ def hints_about(ids: Sequence[UUID]) -> dict[UUID, str]:
 
 
 def _check_inputs(operation: RecallMemories) -> None:
-    strategy, query, urns = operation.strategy, operation.query, operation.entity_urns
+    strategy = operation.strategy
+    query = operation.query
+    urns = operation.entity_urns
     if strategy in ("semantic", "lexical") and not query:
         raise Invalid(
             gettext("is missing"),
@@ -346,7 +351,8 @@ def _check_inputs(operation: RecallMemories) -> None:
 
 
 def _apply_operation(filters: Filters, operation: RecallMemories) -> Filters:
-    statuses, dimension = tuple(filters.statuses), operation.dimension or filters.dimension
+    statuses = tuple(filters.statuses)
+    dimension = operation.dimension or filters.dimension
     if operation.include_stale:
         statuses = (*statuses, Status.STALE)
     if operation.as_of:
@@ -413,7 +419,8 @@ def _related_entities(caller: Caller, urns: list[str]) -> tuple[dict[str, int], 
         try:
             related, note = extension.related_entities(caller, urns)
         except DomainError as error:
-            related, note = {}, f"{NO_LINEAGE_NOTE}: {error.message}"
+            related = {}
+            note = f"{NO_LINEAGE_NOTE}: {error.message}"
         for urn, distance in related.items():
             distances[urn] = min(distance, distances.get(urn, distance))
         notes += [note] if note else []

@@ -31,7 +31,8 @@ def update() -> str:
     """
     if not _is_counted():
         return f"{term_statistics.refresh()} counts of all memories"
-    deadline, total = time.monotonic() + TASK_SECONDS, 0
+    deadline = time.monotonic() + TASK_SECONDS
+    total = 0
     while True:
         count = _update_batch()
         total += count

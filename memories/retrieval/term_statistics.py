@@ -108,7 +108,8 @@ def _query_terms_sql(language: str) -> str:
     in either language. Stop words of the query's language have no lexeme.
     """
     name = configuration_of(language)
-    alternatives, documents = "ARRAY[]::text[]", "0"
+    alternatives = "ARRAY[]::text[]"
+    documents = "0"
     if name != text_search_config():
         simple = search_vector_sql("words", "simple")
         alternatives = SQL["same_place"].format(installation=search_vector_sql("words"), simple=simple)
@@ -222,7 +223,8 @@ def selective(terms: Sequence[Term]) -> TermSelection:
         rows = list(accumulate(term.documents for term in terms))
         fitting = max(sum(count <= CANDIDATE_ROWS for count in rows), 1)
         return TermSelection(any_of(terms[:fitting]), fitting)
-    rarest, expected = [first], float(first.documents)
+    rarest = [first]
+    expected = float(first.documents)
     for term in terms[1:]:
         if expected <= CANDIDATE_ROWS:
             break

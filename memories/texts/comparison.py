@@ -80,7 +80,8 @@ def compare(first: str, second: str) -> Comparison:
     language = statement_language(first)
     if language != statement_language(second):  # one of them may be too short to tell
         language = statement_language(f"{first}\n{second}")
-    one, other = read_statement(first, language), read_statement(second, language)
+    one = read_statement(first, language)
+    other = read_statement(second, language)
     differences = tuple(_differences(one, other))
     if not differences:
         return Comparison(TextVerdict.SAME)
@@ -138,7 +139,8 @@ def _texts(tokens: Sequence[TextToken]) -> tuple[str, ...]:
 
 def _differing_numbers(one: Claim, other: Claim) -> list[Differing]:
     numbers = [[token for token in side.tokens if token.kind == PartKind.NUMBER] for side in (one, other)]
-    first, second = _only(numbers[0], numbers[1]), _only(numbers[1], numbers[0])
+    first = _only(numbers[0], numbers[1])
+    second = _only(numbers[1], numbers[0])
     if not first and not second:
         return []
     units = [{token.unit for token in side} for side in (first, second)]
@@ -165,7 +167,8 @@ def _differing_times(one: Claim, other: Claim) -> list[Differing]:
 def _differing_negations(one: Claim, other: Claim) -> list[Differing]:
     if one.is_negated == other.is_negated:
         return []
-    first, second = _only(one.negations, other.negations), _only(other.negations, one.negations)
+    first = _only(one.negations, other.negations)
+    second = _only(other.negations, one.negations)
     return [Differing(TextDifference.NEGATION, _texts(first), _texts(second))]
 
 
@@ -265,7 +268,8 @@ def _same_order(one: Claim, other: Claim) -> bool:
         return True
     if one.language != "de":
         return False
-    (nouns, rest), (other_nouns, other_rest) = _nouns_and_rest(one), _nouns_and_rest(other)
+    (nouns, rest) = _nouns_and_rest(one)
+    (other_nouns, other_rest) = _nouns_and_rest(other)
     return _joined(rest) == _joined(other_rest) and _same_sequence(nouns, other_nouns)
 
 
@@ -288,7 +292,8 @@ def _is_fronted(tokens: Sequence[TextToken], other_tokens: Sequence[TextToken]) 
         for end in range(begin + 1, min(len(tokens), begin + MAX_FRONTED) + 1):
             if end - begin > 1 and tokens[end - 1].prefix:
                 break
-            rest, block = terms[:begin] + terms[end:], terms[begin:end]
+            rest = terms[:begin] + terms[end:]
+            block = terms[begin:end]
             size = len(block)
             places = (at for at in range(len(rest) + 1) if other[at : at + size] == block)
             if any(other[:at] + other[at + size :] == rest for at in places):

@@ -82,7 +82,11 @@ def _language(text: str, languages: tuple[str, ...]) -> str:
     best = [code for code in words.LANGUAGES if counts[code] == max(counts.values())]
     if len(best) == 1:
         return best[0]
-    return found or ("de" if re.search(r"[äöüß]", text) else "es" if re.search(r"[áéíóúñ¿¡]", text) else "en")
+    if found:
+        return found
+    if re.search(r"[äöüß]", text):
+        return "de"
+    return "es" if re.search(r"[áéíóúñ¿¡]", text) else "en"
 
 
 @dataclass
@@ -117,13 +121,15 @@ class _Reading:
     def _read(self, position: int) -> int:
         """Read the words at a position, and return how many were used."""
         word = self.raw[position]
-        lower, language = word.casefold(), self.statement.language
+        lower = word.casefold()
+        language = self.statement.language
         if PRIVATE_USE.match(word):
             self._add_time(*self.times[ord(word) - 0xE000])
             return 1
         if word in ".,;:!?()":
             self._flush()
-            self.is_bound, self.is_start = False, self.is_start or word in ".!?:"
+            self.is_bound = False
+            self.is_start = self.is_start or word in ".!?:"
             return 1
         if used := self._read_number(position):
             return used
@@ -133,17 +139,22 @@ class _Reading:
             self._add(TextToken(word, word, PartKind.NAME))
             return 1
         if self._is_function_word(lower, position):
-            self.is_bound, self.is_start = False, False
+            self.is_bound = False
+            self.is_start = False
             return 1
         if lower in words.PREPOSITIONS.get(language, ()):
             self._flush()
-            self.prefix, self.prefix_text, self.is_bound, self.is_start = lower, word, False, False
+            self.prefix = lower
+            self.prefix_text = word
+            self.is_bound = False
+            self.is_start = False
             return 1
         self._add_word(word)
         return 1
 
     def _is_function_word(self, lower: str, position: int) -> bool:
-        statement, language = self.statement, self.statement.language
+        statement = self.statement
+        language = self.statement.language
         if language == "de" and lower in words.EXISTENCE:
             statement.copula = statement.copula or words.EXISTENCE[lower]
             return True
@@ -162,7 +173,8 @@ class _Reading:
         return lower in words.FILLERS.get(language, ())
 
     def _add_auxiliary(self, lower: str, tense: str, position: int) -> None:
-        statement, auxiliary = self.statement, words.AUXILIARIES.get(lower, "")
+        statement = self.statement
+        auxiliary = words.AUXILIARIES.get(lower, "")
         if auxiliary == "do" and statement.do_at < 0:
             statement.do_at = len(statement.tokens)
         if auxiliary == "be" and self._is_copula(position):
@@ -177,7 +189,8 @@ class _Reading:
 
     def _is_copula(self, position: int) -> bool:
         """Return whether a form of "be" only links words, so that no participle can follow it."""
-        tokens, language = self.statement.tokens, self.statement.language
+        tokens = self.statement.tokens
+        language = self.statement.language
         before = self.raw[position - 1].casefold() if position else ""
         after = self.raw[position + 1].casefold() if position + 1 < len(self.raw) else ""
         if "there" in (before, after) or (len(tokens) == 1 and tokens[0].text.casefold() in ("what", "was")):
@@ -192,11 +205,15 @@ class _Reading:
         return not self.prefix and len(tokens) > 1 and tokens[-1].kind in (PartKind.WORD, PartKind.NAME)
 
     def _read_number(self, position: int) -> int:
-        word, language = self.raw[position], self.statement.language
+        word = self.raw[position]
+        language = self.statement.language
         following = [part.casefold() for part in self.raw[position + 1 : position + 3]]
-        used, unit = 1, ""
+        used = 1
+        unit = ""
         if word in "$€£" and following and following[0][0].isdigit():
-            used, unit, word = 2, word, self.raw[position + 1]
+            used = 2
+            unit = word
+            word = self.raw[position + 1]
         if match := ORDINAL.fullmatch(word):
             self._add(TextToken(f"#{match[1]}", word, PartKind.NUMBER))
             return used
@@ -204,7 +221,9 @@ class _Reading:
             suffix = match[2].casefold()
             if not unit_of(match[2]) and suffix not in MULTIPLIERS:
                 return 0
-            word, following, used = match[1], [suffix, *following], used - 1
+            word = match[1]
+            following = [suffix, *following]
+            used = used - 1
         value = read_number(word, language)
         if value is None:
             if word.casefold() in ORDINALS:
@@ -220,14 +239,16 @@ class _Reading:
                 following = [part.casefold() for part in self.raw[position + used : position + used + 1]]
         spelled = self.raw[position + used] if position + used < len(self.raw) else ""
         if not unit and following and following[0] in UNITS and (unit_of(spelled) or used == 0):
-            unit, used = following[0], used + 1
+            unit = following[0]
+            used = used + 1
         base, factor = UNITS[unit] if unit else ("", Decimal(1))
         text = " ".join(self.raw[position : position + used]) or word
         self._add(TextToken(f"{_plain(value * factor)} {base}".strip(), text, PartKind.NUMBER, unit=base))
         return used
 
     def _add_word(self, word: str) -> None:
-        lower, language = word.casefold(), self.statement.language
+        lower = word.casefold()
+        language = self.statement.language
         is_possessive = language == "en" and lower.endswith("'s")
         lower = lower.removesuffix("'s")
         key = words.key_of(lower, self.stems.get(lower, lower), language)
@@ -238,10 +259,10 @@ class _Reading:
             kind = PartKind.NEGATION
             key = "not" if lower in ("no", "kein", "keine", "keinen", "keinem", "keiner", "nicht") else lower
         elif lower in words.QUESTION_WORDS.get(language, ()):
-            kind, key = (
-                PartKind.QUESTION,
-                "which" if lower == "what" else "welch" if lower.startswith("welch") else lower,
-            )
+            kind = PartKind.QUESTION
+            key = "which" if lower == "what" else lower
+            if lower.startswith("welch"):
+                key = "welch"
         elif lower in words.CONJUNCTIONS.get(language, ()):
             kind = PartKind.CONJUNCTION
         else:
@@ -265,19 +286,27 @@ class _Reading:
     def _add(self, token: TextToken) -> None:
         token = replace(token, prefix=self.prefix, case=self.case, is_bound=self.is_bound)
         self.statement.tokens.append(token)
-        self.prefix, self.prefix_text, self.case = "", "", ""
-        self.is_bound, self.is_start = True, False
+        self.prefix = ""
+        self.prefix_text = ""
+        self.case = ""
+        self.is_bound = True
+        self.is_start = False
 
     def _add_time(self, key: str, text: str) -> None:
         prefix = "" if self.prefix in words.TIME_PREPOSITIONS else self.prefix
         self.statement.times.append(PlacedTime(key, text, prefix, self._content_words()))
-        self.prefix, self.prefix_text, self.case, self.is_bound, self.is_start = "", "", "", False, False
+        self.prefix = ""
+        self.prefix_text = ""
+        self.case = ""
+        self.is_bound = False
+        self.is_start = False
 
     def _flush(self) -> None:
         """Keep a preposition that has no object, as in "Who does Anna report to?"."""
         if self.prefix:
             self.statement.tokens.append(TextToken(self.prefix, self.prefix_text, PartKind.PREPOSITION, is_bound=False))
-            self.prefix, self.prefix_text = "", ""
+            self.prefix = ""
+            self.prefix_text = ""
 
 
 def _plain(value: Decimal) -> str:

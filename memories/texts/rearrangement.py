@@ -18,7 +18,8 @@ def rearrange(statement: Claim) -> None:
         tokens = _fronted_object(tokens, statement.do_at - dropped)
         if "be" in statement.auxiliaries:
             rearranged = _active(tokens)
-            statement.has_agent, tokens = rearranged is not tokens, rearranged
+            statement.has_agent = rearranged is not tokens
+            tokens = rearranged
         tokens = _genitive(tokens)
     statement.tokens = _sorted_pair(tokens)
 
@@ -32,7 +33,8 @@ def _fronted_object(tokens: list[TextToken], do_at: int) -> list[TextToken]:
     """Move the object that a question begins with behind the verb: "Whom did Anna hire" → "Anna hire whom"."""
     if do_at < 1 or not tokens or tokens[0].key not in WH_OBJECTS:
         return tokens
-    front, rest = tokens[:do_at], tokens[do_at:]
+    front = tokens[:do_at]
+    rest = tokens[do_at:]
     if rest and rest[-1].kind == PartKind.PREPOSITION and not front[0].prefix:
         return [*rest[:-1], replace(front[0], prefix=rest[-1].key), *front[1:]]
     end = next((n for n, token in enumerate(rest) if token.prefix and n), len(rest))
@@ -77,7 +79,8 @@ def _sorted_pair(tokens: list[TextToken]) -> list[TextToken]:
     if len(joints) != 1 or not 0 < joints[0] < len(tokens) - 1:
         return tokens
     at = joints[0]
-    first, second = tokens[at - 1], tokens[at + 1]
+    first = tokens[at - 1]
+    second = tokens[at + 1]
     if second.prefix or first.kind == PartKind.NUMBER or first.prefix in ("from", "between", "von", "zwischen"):
         return tokens
     if (second.key, second.text) < (first.key, first.text):

@@ -198,7 +198,8 @@ def _time_patterns(locale: str) -> list[tuple[re.Pattern[str], Callable[[re.Matc
     capital = "|".join(sorted((re.escape(name.capitalize()) for name in months), key=len, reverse=True))
     after = r"(?<=\bin )|(?<=\bof )|(?<=\bfor )|(?<=\bsince )|(?<=\buntil )|(?<=\bbefore )|(?<=\bafter )|(?<=\bim )"
     month = rf"(?P<month>(?:(?:{capital})(?! (?:I|we|they|you)\b)|(?:{after})(?:{names}))\.?(?!\w))"
-    year, day = r"(?P<year>(?:19|20)\d\d)", r"(?P<day>\d{1,2})"
+    year = r"(?P<year>(?:19|20)\d\d)"
+    day = r"(?P<day>\d{1,2})"
     ordinal = (
         r"(?P<nth>first|second|third|fourth|[1-4](?:st|nd|rd|th|\.)|erste[nsr]?|zweite[nsr]?|dritte[nsr]?|vierte[nsr]?)"
     )
@@ -221,11 +222,16 @@ def _time_patterns(locale: str) -> list[tuple[re.Pattern[str], Callable[[re.Matc
         return f"date {parts.get('year') or '*'}-q{number}-*"
 
     def clock(match: re.Match[str]) -> str:
-        hour, minute = int(match["hour"]), int(match.groupdict().get("minute") or 0)
+        hour = int(match["hour"])
+        minute = int(match.groupdict().get("minute") or 0)
         half = re.sub(r"[^apmo]", "", (match.groupdict().get("half") or "").casefold())
         if hour > 24 or minute > 59:
             return ""
-        hour = hour % 12 + 12 if half.startswith("p") else hour % 12 if half.startswith("a") else hour % 24
+        if half.startswith("p"):
+            hour = hour % 12 + 12
+        elif half.startswith("a"):
+            hour %= 12
+        hour %= 24
         return f"clock {hour:02}:{minute:02}"
 
     def relative(match: re.Match[str]) -> str:

@@ -131,7 +131,8 @@ def usage_of(caller: Caller, record: MemoryRecord) -> AttachmentUsage:
     they would tell what a colleague works on.
     """
     rows = Impression.objects.filter(record=record, at__gt=timezone.now() - timedelta(days=KEPT_DAYS))
-    own, others = Q(to=caller.email), ~Q(to=caller.email)
+    own = Q(to=caller.email)
+    others = ~Q(to=caller.email)
     measured = Q(terms__isnull=False, at__gt=record.counted_from or record.created_at)
     counts = rows.aggregate(
         own=Count("pk", filter=own),

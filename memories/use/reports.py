@@ -147,7 +147,8 @@ def _renew(row: Report, record: MemoryRecord, note: str | None, now: datetime) -
     """Store what a repeated report says anew. Return whether it is about another text than before."""
     is_other_text = note is not None and row.content_key != record.content_key
     if is_other_text or (note and note != row.note):
-        row.note, row.content_key = note or "", record.content_key
+        row.note = note or ""
+        row.content_key = record.content_key
         row.at = now if is_other_text else row.at
         row.save(update_fields=["note", "content_key", "at"])
     return is_other_text

@@ -51,9 +51,11 @@ def validity_columns(
     values = stated | given
     ended_at = before.condition_ended_at if before else None
     if "valid_while" in changed:
-        values["valid_while"], ended_at = checked_condition(values["valid_while"]), None
+        values["valid_while"] = checked_condition(values["valid_while"])
+        ended_at = None
     elif ended_at and "valid_until" in changed:
-        values["valid_while"], ended_at = "", None
+        values["valid_while"] = ""
+        ended_at = None
     _check_bounds(values, changed, is_new=is_new or before is None)
     return {**values, "condition_ended_at": ended_at}
 
@@ -63,7 +65,8 @@ def inherited_validity(old: MemoryRecord, explicit: Mapping[str, Any]) -> tuple[
 
     What has ended is not inherited: a correction says what is true now.
     """
-    kept, note = {name: getattr(old, name) for name in VALIDITY_COLUMNS}, ""
+    kept = {name: getattr(old, name) for name in VALIDITY_COLUMNS}
+    note = ""
     if old.validity == EXPIRED:
         kept |= {"valid_until": None, "valid_while": "", "condition_ended_at": None}
         if not {"valid_until", "valid_while"} & set(explicit):
@@ -139,7 +142,8 @@ def _check_bounds(values: Mapping[str, Any], changed: set[str], *, is_new: bool)
                 field=name,
                 allowed=gettext("a time within %(years)s years") % {"years": MAX_YEARS},
             )
-    start, end = values["valid_from"], values["valid_until"]
+    start = values["valid_from"]
+    end = values["valid_until"]
     if start and end and end <= start:
         raise Invalid(
             gettext("is not after valid_from"),

@@ -303,7 +303,8 @@ def _run_slow_row(caller: Caller, batch: Batch) -> Batch:
 
 @translation.override(settings.LANGUAGE_CODE)  # the errors are stored
 def run_row(caller: Caller, batch: Batch, unit: UUID) -> str:
-    action, entered = BULK_ACTIONS[batch.act], ActionInput(batch.note, batch.choice, batch.seen.get(unit.hex, ""))
+    action = BULK_ACTIONS[batch.act]
+    entered = ActionInput(batch.note, batch.choice, batch.seen.get(unit.hex, ""))
     started = timezone.now()
     try:
         with nullcontext() if action.is_slow else transaction.atomic():

@@ -80,7 +80,8 @@ def take_back(caller: Caller, *, record_ids: Sequence[UUID], reason: str, since:
     with transaction.atomic():
         rows = MemoryRecord.objects.filter(created_by=caller.email, pk__in=record_ids).select_for_update()
         found = {row.pk: row for row in rows.order_by("pk")}
-        changes, additions = last_changes_by_people(record_ids, since), additions_to(record_ids, since)
+        changes = last_changes_by_people(record_ids, since)
+        additions = additions_to(record_ids, since)
         for pk in record_ids:
             record = found.get(pk)
             if record is None:
@@ -93,7 +94,8 @@ def take_back(caller: Caller, *, record_ids: Sequence[UUID], reason: str, since:
                 staying[pk] = added
             else:
                 with revised(caller, record, "forget", reason):
-                    record.status, record.purge_after = Status.ARCHIVED, purge_after
+                    record.status = Status.ARCHIVED
+                    record.purge_after = purge_after
     return staying
 
 

@@ -42,7 +42,8 @@ def active_correction(record: MemoryRecord) -> MemoryRecord | None:
 
     The corrections of an archived correction are searched as well.
     """
-    ids, visited_ids = [record.pk], {record.pk}
+    ids = [record.pk]
+    visited_ids = {record.pk}
     while ids:
         successors = list(MemoryRecord.objects.filter(supersedes__in=ids).defer("search"))
         for successor in successors:
@@ -107,20 +108,29 @@ def _in_force(caller: Caller, record: MemoryRecord) -> MemoryRecord:
 
 def activate(record: MemoryRecord) -> None:
     """Make a record active, and not stale, whatever its state was."""
-    record.status, record.stale_reason, record.stale_at = Status.ACTIVE, "", None
-    record.superseded_by, record.superseded_at, record.purge_after = None, None, None
+    record.status = Status.ACTIVE
+    record.stale_reason = ""
+    record.stale_at = None
+    record.superseded_by = None
+    record.superseded_at = None
+    record.purge_after = None
 
 
 def reactivate(record: MemoryRecord) -> None:
     """Give an archived or superseded record back the state that it had before: stale, with its reason, or active."""
-    reason, since = record.stale_reason, record.stale_at
+    reason = record.stale_reason
+    since = record.stale_at
     activate(record)
     if since:
-        record.status, record.stale_reason, record.stale_at = Status.STALE, reason, since
+        record.status = Status.STALE
+        record.stale_reason = reason
+        record.stale_at = since
 
 
 def mark_superseded(old: MemoryRecord, new: MemoryRecord) -> None:
-    old.status, old.superseded_by, old.superseded_at = Status.SUPERSEDED, new.pk, new.created_at
+    old.status = Status.SUPERSEDED
+    old.superseded_by = new.pk
+    old.superseded_at = new.created_at
 
 
 @identity.service("correction_chains")
@@ -162,7 +172,9 @@ def supersede_with(caller: Caller, *, record: MemoryRecord, old: MemoryRecord) -
         record.supersedes = old
     if old.status in (Status.ACTIVE, Status.STALE):
         with revised(caller, old, "supersede", "by an applied insight"):
-            old.status, old.superseded_by, old.superseded_at = Status.SUPERSEDED, record.pk, timezone.now()
+            old.status = Status.SUPERSEDED
+            old.superseded_by = record.pk
+            old.superseded_at = timezone.now()
     return ""
 
 

@@ -46,9 +46,11 @@ def asks() -> bool:
 def offer(caller: Caller, records: Sequence[MemoryRecord]) -> Offer:
     """Return candidates for those of the memories that are unsettled and that the caller may settle."""
     asked = [record for record in records if is_asked(caller, record)]
+    if not asked:
+        return Offer({}, "")
     candidates: dict[UUID, list[EntityCandidate]] = {}
     notes = []
-    for extension in extensions.EXTENSIONS.all() if asked else ():
+    for extension in extensions.EXTENSIONS.all():
         found, note = extension.likely_entities(caller, asked)
         notes.append(note)
         for pk, likely in found.items():
@@ -88,7 +90,8 @@ def assign_entities(caller: Caller, operation: AssignEntities) -> MemoryRecord:
             record.pending_message = pending
             return record
         with revised(caller, record, "settle", operation.reason):
-            record.entity_urns, record.related_columns = operation.entity_urns, changes["related_columns"]
+            record.entity_urns = operation.entity_urns
+            record.related_columns = changes["related_columns"]
             record.unsettled = False
     return record
 

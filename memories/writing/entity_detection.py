@@ -65,8 +65,10 @@ def detect_again(names: Sequence[str] | None = None) -> int:
 
 
 def _mentions_in(texts: Sequence[str]) -> list[list[Mention]]:
+    if not texts:
+        return []
     found: list[dict[str, Mention]] = [{} for _ in texts]
-    for extension in extensions.EXTENSIONS.all() if texts else ():
+    for extension in extensions.EXTENSIONS.all():
         for by_urn, mentions in zip(found, extension.entities_in(texts), strict=True):
             by_urn |= {mention.urn: mention for mention in mentions if mention.urn not in by_urn}
     return [list(by_urn.values()) for by_urn in found]

@@ -86,7 +86,9 @@ def erase_locked(caller: Caller, record: MemoryRecord, old: MemoryRecord | None)
     )
     if not take_out(caller, record, old, ERASED) and old is not None and old.superseded_by == record.pk:
         with revised(caller, old, "erase", ERASED):
-            old.status, old.superseded_by, old.superseded_at = Status.ARCHIVED, None, None
+            old.status = Status.ARCHIVED
+            old.superseded_by = None
+            old.superseded_at = None
     removed = remove_copies(caller, record)
     MemoryRecord.objects.filter(pk=record.pk).delete()
     return tombstone, removed + _erase_copies(caller, copies)

@@ -38,7 +38,8 @@ def mark(caller: Caller, operation: MarkFeedback) -> Feedback:
     A decisive mark also becomes the reason of a memory that is stale already, so that the memory stays stale if its
     other causes go away.
     """
-    verdict, note = operation.verdict, operation.note
+    verdict = operation.verdict
+    note = operation.note
     with transaction.atomic():
         record = _readable(caller, operation.record_id)
         counts = counts_for_others(caller, record)
@@ -48,7 +49,8 @@ def mark(caller: Caller, operation: MarkFeedback) -> Feedback:
         if verdict == Verdict.WRONG and _is_decisive(caller, record):
             reason = f"{caller.email} marked it wrong" + (f": {note}" if note else "")
             with revised(caller, record, "mark_wrong", note):
-                record.status, record.stale_reason = Status.STALE, reason
+                record.status = Status.STALE
+                record.stale_reason = reason
                 record.stale_at = record.stale_at or timezone.now()
         return Feedback.objects.create(
             record=record, by=caller.email, verdict=verdict, note=note, made_stale=reason, counts=counts

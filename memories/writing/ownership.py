@@ -59,7 +59,8 @@ def hand_over(caller: Caller, *, old: str, new: str) -> HandOver:
     """
     if not caller.is_admin:
         raise Forbidden(gettext("only admins can transfer ownership"))
-    old, new = old.strip(), new.strip().lower()
+    old = old.strip()
+    new = new.strip().lower()
     if not old or not new or old == new:
         raise Invalid(
             gettext("old and new owner must be given and must differ"),
@@ -107,7 +108,8 @@ def undo_hand_over(caller: Caller, *, hand_over_id: UUID | str) -> dict[str, int
             raise NotFound(gettext("no such hand-over"), field="hand_over_id")
         if row.undone_at:
             raise Conflict(gettext("was undone by %(undone_by)s") % {"undone_by": row.undone_by}, field="hand_over_id")
-        old, new = row.from_owner, row.to_owner
+        old = row.from_owner
+        new = row.to_owner
         _lock_owners(old, new)
         counts = {"memories": _take_back_memories(caller, row)}
         _restore_duplicates(caller, row)
@@ -117,7 +119,8 @@ def undo_hand_over(caller: Caller, *, hand_over_id: UUID | str) -> dict[str, int
         for model, owned in handed_over():
             kind = owned.handed_over_as
             counts[kind] = len(_move_rows(model, owned, new, old, row.moved.get(kind, []))[0])
-        row.undone_by, row.undone_at = caller.email, timezone.now()
+        row.undone_by = caller.email
+        row.undone_at = timezone.now()
         row.save(update_fields=["undone_by", "undone_at"])
     counts = {kind: count for kind, count in counts.items() if count}
     kept = sum(row.counts.get(kind, 0) for kind in ("memories", *(owned.handed_over_as for _, owned in handed_over())))
@@ -156,7 +159,8 @@ def _move(caller: Caller, rows: Sequence[MemoryRecord], new: str, reason: str) -
         first_owner = row.metadata.pop(FIRST_OWNER, row.created_by)
         if first_owner != new:
             row.metadata[FIRST_OWNER] = first_owner
-        row.created_by, row.updated_at = new, now
+        row.created_by = new
+        row.updated_at = now
     MemoryRecord.objects.bulk_update(rows, ["created_by", "metadata", "updated_at"], batch_size=500)
 
 
@@ -183,7 +187,8 @@ def _keep_revisions(caller: Caller, rows: Sequence[MemoryRecord], change: str, r
 
 
 def _take_back_memories(caller: Caller, row: HandOver) -> int:
-    ids, returned = [UUID(pk) for pk in row.moved["memories"]], set(row.moved["returned"])
+    ids = [UUID(pk) for pk in row.moved["memories"]]
+    returned = set(row.moved["returned"])
     taken: list[UUID] = []
     for rows in _batches(row.to_owner, ids):
         for record in rows:
@@ -217,7 +222,8 @@ def _archive_duplicates(caller: Caller, old: str, new: str) -> list[str]:
     rows = list(MemoryRecord.objects.select_for_update().filter(pk__in=archived).order_by("pk").defer("search"))
     _keep_revisions(caller, rows, "forget", SAME, now)
     for row in rows:
-        row.status, row.updated_at = Status.ARCHIVED, now
+        row.status = Status.ARCHIVED
+        row.updated_at = now
         row.metadata = row.metadata | {DUPLICATE_OF: archived[row.pk].hex}
     MemoryRecord.objects.bulk_update(rows, ["status", "metadata", "updated_at"], batch_size=500)
     note_changes([row.pk for row in rows], by=caller.email)
@@ -260,7 +266,8 @@ def _move_rows(
     model: type[Model], owned: PersonColumn, old: str, new: str, ids: Sequence[str] | None = None
 ) -> tuple[list[str], int]:
     """Move rows, or those of them with these ids. Return the ids of the moved ones, and how many could not be moved."""
-    source, target = owned.owner_value(old), owned.owner_value(new)
+    source = owned.owner_value(old)
+    target = owned.owner_value(new)
     if source is None or target is None:
         return [], 0
     rows = model._default_manager.select_for_update().filter(**{owned.column: source})
@@ -268,7 +275,8 @@ def _move_rows(
         rows = rows.filter(pk__in=ids)
     existing = model._default_manager.filter(**{owned.column: target})
     taken = set(existing.values_list(*owned.unique)) if owned.unique else set()
-    moving, stays = [], 0
+    moving = []
+    stays = 0
     for pk, *values in rows.order_by("pk").values_list("pk", *(owned.unique or ())):
         if owned.unique is not None and (tuple(values) in taken or (not owned.unique and existing.exists())):
             stays += 1

@@ -36,7 +36,8 @@ def prune(caller: Caller, operation: PruneNotes) -> list[MemoryRecord]:
             purge_after = timezone.now() + timedelta(days=settings.SOFT_DELETE_PURGE_DAYS)
             for record in due:
                 with revised(caller, record, "forget", REASON):
-                    record.status, record.purge_after = Status.ARCHIVED, purge_after
+                    record.status = Status.ARCHIVED
+                    record.purge_after = purge_after
     return due
 
 

@@ -149,12 +149,14 @@ def revised(
         keep_secret_private(record)
     record.unsettled = record.unsettled and record.lacks_entities
     if any(getattr(record, name) != before[name] for name in COUNTED_FIELDS):
-        record.quiet_at, record.counted_from = None, moment or timezone.now()
+        record.quiet_at = None
+        record.counted_from = moment or timezone.now()
     changed = [f for f in columns if getattr(record, f.attname) != before[f.attname]]
     if not changed:
         return
     if record.content != before["content"]:
-        record.embedding_model, record.embedding_text_hash = "", None
+        record.embedding_model = ""
+        record.embedding_text_hash = None
         Passage.objects.filter(record=record).delete()
         changed += [f for f in columns if f.name.startswith("embedding")]
     now = moment or timezone.now()

@@ -31,8 +31,10 @@ MAX_LISTED = 200  # maximum number of texts in one place that are listed for the
 
 def note(caller: Caller, tombstone: Tombstone, texts: Sequence[str]) -> dict[str, int]:
     """List the texts with these words for the admins. Return how many of them the caller may read, by place."""
+    if not texts:
+        return {}
     counts: dict[str, int] = {}
-    for place in places().values() if texts else ():
+    for place in places().values():
         words = texts[:MAX_TEXTS]
         found = list(containing(place, words).only("pk", *place.columns)[:MAX_LISTED])
         _list(tombstone, place, found)
@@ -121,7 +123,9 @@ def _locked(caller: Caller, entry_id: UUID | str) -> SameWords:
 
 
 def _decide(caller: Caller, entry: SameWords, decision: SameWordsDecision) -> SameWords:
-    entry.decision, entry.decided_by, entry.decided_at = decision, caller.email, timezone.now()
+    entry.decision = decision
+    entry.decided_by = caller.email
+    entry.decided_at = timezone.now()
     entry.save(update_fields=["decision", "decided_by", "decided_at"])
     return entry
 

@@ -98,7 +98,9 @@ def _with_all_words(place: TextPlace, texts: Sequence[str], rows: QuerySet[Any])
 class _Matches(Func):
     """Whether a text-search vector matches a tsquery."""
 
-    template, arg_joiner, output_field = "(%(expressions)s::tsquery)", " @@ ", BooleanField()
+    template = "(%(expressions)s::tsquery)"
+    arg_joiner = " @@ "
+    output_field = BooleanField()
 
 
 def version_of(place: TextPlace, row: Model) -> str:

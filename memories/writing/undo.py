@@ -111,7 +111,8 @@ def restore_status(record: MemoryRecord, change: str) -> None:
     """Give an active record the stale status back that it had before its last `change`."""
     last = last_revision(record.pk, change=change)
     if last and last.status == Status.STALE and record.status == Status.ACTIVE and last.details.get("stale_reason"):
-        record.status, record.stale_reason = Status.STALE, last.details["stale_reason"]
+        record.status = Status.STALE
+        record.stale_reason = last.details["stale_reason"]
         record.stale_at = value_of("stale_at", last.details["stale_at"])
 
 

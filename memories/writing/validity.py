@@ -81,7 +81,8 @@ def _later(record: MemoryRecord, by: str) -> datetime | None:
 def _add_months(moment: datetime, months: int) -> datetime:
     """Return the same day of a later month, or the last one of a month that is shorter."""
     year, month = divmod(moment.month - 1 + months, 12)
-    year, month = moment.year + year, month + 1
+    year = moment.year + year
+    month = month + 1
     return moment.replace(year=year, month=month, day=min(moment.day, calendar.monthrange(year, month)[1]))
 
 

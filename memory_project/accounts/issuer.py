@@ -54,7 +54,8 @@ class Keys:
             if age >= KEPT_S or (age >= REFETCH_S and key_id not in self.by_id):
                 self.fetched_at = time.monotonic()
                 try:
-                    self.by_id, self.failed = fetch_keys(), False
+                    self.by_id = fetch_keys()
+                    self.failed = False
                 except (httpx.HTTPError, ValueError, KeyError, TypeError, jwt.PyJWTError):
                     self.failed = True
             if key_id not in self.by_id and self.failed:
@@ -117,7 +118,8 @@ def find(text: str) -> IssuedToken | None:
     claims = verified_claims(text) if is_candidate(text) else None
     if claims is None:
         return None
-    subject, email = str(claims["sub"])[:255], claims.get(settings.OIDC_EMAIL_CLAIM)
+    subject = str(claims["sub"])[:255]
+    email = claims.get(settings.OIDC_EMAIL_CLAIM)
     if email is None:
         service = (
             ServiceAccount.objects.select_related("person").filter(subject=subject, person__is_active=True).first()

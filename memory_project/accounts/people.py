@@ -67,7 +67,8 @@ def invite(
         raise Conflict(gettext("already has an account"), field="email") from None
     link = start_link(user)
     with mail.in_language_of(user):
-        subject, context = gettext("You are invited to Commonplace"), {"link": link, "by": caller.email}
+        subject = gettext("You are invited to Commonplace")
+        context = {"link": link, "by": caller.email}
         is_sent = mail.send([address], subject, "mail/invitation.txt", context)
     return user, link, is_sent
 
@@ -145,7 +146,8 @@ def reset(caller: Caller, *, person: User) -> tuple[str, bool]:
         raise Conflict(gettext("cannot have a password: LOCAL_PASSWORDS is off"), field="person")
     link = start_link(person)
     with mail.in_language_of(person):
-        subject, context = gettext("Set a new password"), {"link": link, "by": caller.email}
+        subject = gettext("Set a new password")
+        context = {"link": link, "by": caller.email}
         return link, mail.send([person.email], subject, "mail/reset.txt", context)
 
 

@@ -85,7 +85,8 @@ class ScheduleAdmin(OperatorsOnly):
         return TestAnswer(True, gettext("The next runs:"), [moment(run) for run in runs])
 
     def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
-        minutes, is_paused = form.cleaned_data["minutes"], form.cleaned_data["is_paused"]
+        minutes = form.cleaned_data["minutes"]
+        is_paused = form.cleaned_data["is_paused"]
         schedules.change_schedule(admin_caller(request), name=obj.name, minutes=minutes, is_paused=is_paused)
 
     @admin.action(description=gettext_lazy("Run now"))

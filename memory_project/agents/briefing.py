@@ -158,7 +158,8 @@ def _lines(found: Briefing) -> dict[str, list[BriefingLine]]:
 
 
 def _line(kind: str, point: BriefingPoint) -> BriefingLine:
-    record, other = point.record, point.other
+    record = point.record
+    other = point.other
     parts = [f"{quoted(record.content, MAX_TEXT)} ({_citation(record)})"]
     if point.note:
         reason = f" ({quoted(point.quote, MAX_REASON)})" if point.quote else ""

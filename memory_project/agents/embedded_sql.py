@@ -58,7 +58,9 @@ def _candidates(text: str) -> Iterator[str]:
 
 def _heredocs(text: str) -> tuple[list[str], str]:
     """Return the texts of heredocs, and the rest. One without an end goes on to the end of the text."""
-    bodies, rest, position = [], [], 0
+    bodies = []
+    rest = []
+    position = 0
     while opening := HEREDOC.search(text, position):
         closing = re.compile(rf"^[ \t]*+{re.escape(opening[2])}[ \t]*$", re.MULTILINE).search(text, opening.end())
         bodies.append(text[opening.end() : closing.start() if closing else len(text)])
@@ -68,9 +70,11 @@ def _heredocs(text: str) -> tuple[list[str], str]:
 
 
 def _quoted(text: str) -> Iterator[str]:
-    position, unclosed = 0, set()
+    position = 0
+    unclosed = set()
     while opening := QUOTE.search(text, position):
-        mark, position = opening[0], opening.end()
+        mark = opening[0]
+        position = opening.end()
         # Where one mark is never closed, no later one of its kind is, and searching again would take quadratic time.
         inner = None if mark in unclosed else REST[mark](text, position)
         if inner is None:

@@ -56,7 +56,8 @@ def rendered(text: str) -> str:
 
 def with_block(text: str, block: str) -> str:
     """Return a file's text with the block in the place of the earlier one, or at the end. Raises ValueError."""
-    begins, ends = text.count(BEGIN), text.count(END)
+    begins = text.count(BEGIN)
+    ends = text.count(END)
     if (begins, ends) == (1, 1) and text.index(BEGIN) < text.index(END):
         before, _, rest = text.partition(BEGIN)
         return before + block + rest.partition(END)[2]
@@ -64,7 +65,10 @@ def with_block(text: str, block: str) -> str:
         raise ValueError(
             f"the file has {begins} times {BEGIN} and {ends} times {END}; allowed: each once, in this order"
         )
-    gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
+    if not text:
+        return f"{block}\n"
+    ending = text[len(text.rstrip("\n")) :]
+    gap = "\n\n"[len(ending) :]  # an empty line precedes the block
     return f"{text}{gap}{block}\n"
 
 

@@ -126,7 +126,8 @@ def _start(caller: Caller, operation: StartSession, deadline: float) -> HookResp
     with transaction.atomic():
         set_timeout(deadline)
         since = last_day_before_today(caller)
-        repository, urns = operation.repository or "", _urns(operation.entities)
+        repository = operation.repository or ""
+        urns = _urns(operation.entities)
         if not repository and not urns:
             urns = recent_entities(caller)
         found = briefing.brief(caller, BriefingSubject(urns, repository, operation.persona or ""), since)

@@ -28,7 +28,8 @@ Event = tuple[Any, ...]
 
 def count_new_calls() -> int:
     """Count the calls since the last run. Return how many were read."""
-    since, until = uses.read_until(uses.CALLS), timezone.now() - uses.SETTLED
+    since = uses.read_until(uses.CALLS)
+    until = timezone.now() - uses.SETTLED
     rows = AuditEvent.objects.filter(at__gt=since, at__lte=until, outcome=AuditEvent.Outcome.OK).exclude(email="")
     rows = rows.filter(arguments__has_any_keys=[*ENTITY_ARGUMENTS, QUESTION]).order_by("at", "pk")
     events = rows.values_list("at", "email", "persona", "hits", "arguments")

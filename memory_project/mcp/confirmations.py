@@ -109,7 +109,8 @@ def asks_in_results(context: Context[Any, Any]) -> bool:
 
 
 def _require_consent(response: Any) -> None:
-    action, content = getattr(response, "action", "cancel"), getattr(response, "content", None) or {}
+    action = getattr(response, "action", "cancel")
+    content = getattr(response, "content", None) or {}
     if action != "accept" or content.get(KEY) is not True:
         verb = "dismissed the question" if action == "cancel" else "declined"
         raise Declined(f"the person {verb}: nothing was done; don't try another way")

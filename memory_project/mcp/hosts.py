@@ -24,7 +24,8 @@ class CheckHost:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         headers = Headers(scope=scope)
-        host, origin = headers.get("host", ""), headers.get("origin", "")
+        host = headers.get("host", "")
+        origin = headers.get("origin", "")
         if not is_allowed_host(host):
             return await _refuse(421, "Host: is not one of this server; see ALLOWED_HOSTS", scope, receive, send)
         if origin and not is_allowed_origin(origin, host):

@@ -31,7 +31,8 @@ def _section(tool: Tool) -> Iterator[str]:
 def _takes(operation: type[Operation], earlier_notes: set[str]) -> str:
     """List the fields, required ones first and in bold. A field's limits are given only once per tool."""
     schema = operation.input_schema()
-    required, properties = schema.get("required", []), schema.get("properties", {})
+    required = schema.get("required", [])
+    properties = schema.get("properties", {})
     parts = [_field(name, properties[name], earlier_notes, is_required=True) for name in required]
     optional = {name: value for name, value in properties.items() if name not in required}
     parts += [_field(name, value, earlier_notes, is_required=False) for name, value in optional.items()]
@@ -49,8 +50,13 @@ def _limit(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return ", ".join(schema["enum"])
     if schema.get("type") == "array":
-        low, high = schema.get("minItems", 0), schema.get("maxItems", 0)
-        return f"{low}–{high}" if low < high and low else f"≤ {high}" if high > 1 else "one" if high else ""
+        low = schema.get("minItems", 0)
+        high = schema.get("maxItems", 0)
+        if low and low < high:
+            return f"{low}–{high}"
+        if high > 1:
+            return f"≤ {high}"
+        return "one" if high else ""
     if "maximum" in schema and (schema.get("minimum", 0), schema["maximum"]) != (0, 1_000_000):
         return f"{schema.get('minimum', 0)}–{schema['maximum']}"
     if schema.get("type") == "string" and "maxLength" in schema and schemas.ALLOWED not in schema:

@@ -134,7 +134,8 @@ class ReadingServer(IdentifiedServer):
 
     async def _complete(self, ctx: Any, params: CompleteRequestParams) -> CompleteResult:
         caller = await self.caller(ctx.request)
-        name, text = params.argument.name, params.argument.value
+        name = params.argument.name
+        text = params.argument.value
         if isinstance(params.ref, PromptReference):
             prompts.check_arguments(await self.list_prompts(), params.ref.name, {name: text}, whole=False)
             return CompleteResult(completion=Completion(values=[], total=0, has_more=False))

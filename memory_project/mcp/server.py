@@ -107,8 +107,9 @@ class CommonplaceServer(ReadingServer):
             extensions=extensions,
         )
         for name, rows in prompts.BUILT_IN.items():
-            for prompt in rows if name in self.offered else ():
-                self.add_prompt(prompt)
+            if name in self.offered:
+                for prompt in rows:
+                    self.add_prompt(prompt)
 
     async def list_tools(self) -> list[OfferedTool]:
         if self._advertised is None:  # it costs a look at every source file
@@ -140,7 +141,8 @@ class CommonplaceServer(ReadingServer):
     def _listed_for(self, caller: Caller) -> tuple[dict[str, Tool], list[ProxiedTool]]:
         """Return the tools that the caller may use, and those of upstreams unless there are too many to list."""
         with connections.session():
-            own, proxied = self._listed_tools(caller), list(self.gateway.tools_for(caller).values())
+            own = self._listed_tools(caller)
+            proxied = list(self.gateway.tools_for(caller).values())
         if finding.needed(len(own), len(proxied)):
             return own, []
         return {name: tool for name, tool in own.items() if name not in finding.NAMES}, proxied

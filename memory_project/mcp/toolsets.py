@@ -45,7 +45,8 @@ class ToolSelection:
 
         `persona_toolsets` are those of the caller's persona, for clients that select none.
         """
-        snapshot, key = registry.current(), (self.toolsets, tuple(persona_toolsets), self.is_read_only)
+        snapshot = registry.current()
+        key = (self.toolsets, tuple(persona_toolsets), self.is_read_only)
         if (known := self.memo.get(key)) and known[0] is snapshot:
             return known[1]
         tools = [*self.tools, *snapshot.tools.values()]
@@ -125,7 +126,8 @@ class ChooseTools:
         text, _, ending = path.removeprefix(CHOOSING).partition("/") if path.startswith(CHOOSING) else ("", "", "")
         if ending not in ("", READ_ONLY):
             raise NotFound(f"unknown path {path[:80]}", allowed=f"{CHOOSING}TOOLSETS/{READ_ONLY}")
-        by_path, by_header = _names(text), self.toolsets_in_header(headers)
+        by_path = _names(text)
+        by_header = self.toolsets_in_header(headers)
         every = self.every_toolset() if by_path else set()
         if unknown := [name for name in by_path if name not in every | {"all"}]:
             raise NotFound(f"there is no toolset {unknown[0][:40]!r}", allowed=", ".join([*sorted(every), "all"]))

@@ -132,7 +132,8 @@ def post(url: str, body: dict[str, str]) -> str:
 
 def send_due() -> str:
     """Send each webhook that is due and whose persona has anything waiting."""
-    now, sent_count = timezone.now(), 0
+    now = timezone.now()
+    sent_count = 0
     for pk in list(Webhook.objects.filter(is_on=True).order_by("pk").values_list("pk", flat=True)):
         # Sending to the channels before may have taken minutes, so the webhook is loaded now.
         webhook = Webhook.objects.select_related("persona").filter(pk=pk, is_on=True).first()

@@ -120,7 +120,8 @@ def origins(name: str) -> list[str]:
             parts = urlsplit(entry.rstrip("/"))
             port = "" if parts.port in (None, {"http": 80, "https": 443}.get(parts.scheme)) else f":{parts.port}"
         except ValueError:
-            parts, port = urlsplit(""), ""
+            parts = urlsplit("")
+            port = ""
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         is_bare = not (parts.path or parts.query or parts.fragment or parts.username)
         if parts.scheme not in ("http", "https") or not host or not is_bare or "*" in host:

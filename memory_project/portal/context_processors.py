@@ -38,7 +38,8 @@ class Navigation:
     """The navigation of one user. Counts are queried on first use, because page fragments don't need them."""
 
     def __init__(self, caller: Caller, person_id: int) -> None:
-        self.caller, self.person_id = caller, person_id
+        self.caller = caller
+        self.person_id = person_id
 
     @cached_property
     def may_curate(self) -> bool:

@@ -82,7 +82,8 @@ class Picture:
         """Add relations between drawn entities. Several relations of two entities are one edge."""
         types: dict[tuple[int, int], list[str]] = {}
         for relation in relations:
-            start, end = numbers.get(relation.source_id), numbers.get(relation.target_id)
+            start = numbers.get(relation.source_id)
+            end = numbers.get(relation.target_id)
             if start is not None and end is not None and start != end:
                 types.setdefault((start, end), []).append(relation.relation_type)
         at_center = sum(self.center in pair for pair in types)
@@ -102,7 +103,8 @@ class Picture:
         self.links += [(number, urn, 1, "", True) for urn in urns]
 
     def _edge(self, start: Key, end: Key, weight: int, label: str, is_lineage: bool) -> dict[str, Any]:
-        a, b = self.nodes[start], self.nodes[end]
+        a = self.nodes[start]
+        b = self.nodes[end]
         return {
             "x1": a["x"], "y1": a["y"], "x2": b["x"], "y2": b["y"], "label": _shortened(label),
             "is_lineage": is_lineage, "width": round(1.2 + min(math.log2(weight), 5), 1),

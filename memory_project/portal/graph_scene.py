@@ -107,7 +107,8 @@ def _weights(
 ) -> dict[tuple[int | Path, int | Path], int]:
     weights: dict[tuple[int | Path, int | Path], int] = {}
     for start, end in structure.edges:
-        a, b = keys.get(start), keys.get(end)
+        a = keys.get(start)
+        b = keys.get(end)
         if a is None or b is None or a == b:
             continue
         pair = (b, a) if (b, a) in weights else (a, b)

@@ -292,12 +292,16 @@ class Browse:
         next_query = self.query_string(after=current_page.after) if current_page.after else ""
         # Under the filter of another owner, the count of "me" is that of other rows.
         is_own = self.caller.is_admin or self.filters.owner == self.caller.email
-        editable = total if is_own else 0 if self.filters.owner else dict(counts["owner"])["me"]
-        facets_shown, rows = self._facets(counts), list(current_page.rows)
+        editable = total
+        if not is_own:
+            editable = 0 if self.filters.owner else dict(counts["owner"])["me"]
+        facets_shown = self._facets(counts)
+        rows = list(current_page.rows)
         return MemoryPage([], rows, facets_shown, total, next_query, None, editable=editable)
 
     def _facets(self, counts: Mapping[str, Sequence[tuple[str, int | None]]]) -> list[Facet]:
-        shown, lower_bounds = [], dict(counts.get("least", []))
+        shown = []
+        lower_bounds = dict(counts.get("least", []))
         for name, title in FACETS.items():
             choice = self.choices[name]
             values = [] if name in FIXED else list(counts[name])

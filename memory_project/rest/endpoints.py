@@ -116,7 +116,9 @@ def _described(endpoint: Endpoint, method: str, tag: str, in_path: Sequence[str]
     parameters = query_parameters(operation, known) if reads_query else []
     parameters.append(HEADERS["fields"])
     if endpoint.version:
-        header = "none" if method == "get" else "must_match" if endpoint.needs_match else "match"
+        header = "must_match" if endpoint.needs_match else "match"
+        if method == "get":
+            header = "none"
         parameters.append(HEADERS[header])
     if method == "post" and not endpoint.reads:
         parameters.append(HEADERS["key"])

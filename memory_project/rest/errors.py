@@ -23,7 +23,8 @@ class Stale(DomainError):
     status = 412
 
     def __init__(self, message: str, *, current: Any, etag: str) -> None:
-        self.current, self.etag = current, etag
+        self.current = current
+        self.etag = etag
         super().__init__(message)
 
 

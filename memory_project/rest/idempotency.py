@@ -93,8 +93,12 @@ def _claim(caller: Caller, key: str, digest: str) -> IdempotentAnswer:
         if is_new:
             return answer
         if answer.started_at < now - (KEPT if answer.status is not None else ABANDONED):
-            answer.request_digest, answer.started_at = digest, now
-            answer.status, answer.body, answer.headers, answer.record_ids = None, None, {}, []
+            answer.request_digest = digest
+            answer.started_at = now
+            answer.status = None
+            answer.body = None
+            answer.headers = {}
+            answer.record_ids = []
             answer.save()
             return answer
         if answer.request_digest != digest:
@@ -127,9 +131,11 @@ def _performed(request: Request, perform: Callable[[], Response]) -> Response:
 
 def _store(answer: IdempotentAnswer, request: Request, response: Response, *, is_secret: bool) -> None:
     # as the client gets it: with UUIDs and times as text
-    body, status = json.loads(json.dumps(response.data, cls=JSONEncoder)), response.status_code
+    body = json.loads(json.dumps(response.data, cls=JSONEncoder))
+    status = response.status_code
     if is_secret:
-        body, status = problem(409, ONLY_ONCE, "conflict"), 409
+        body = problem(409, ONLY_ONCE, "conflict")
+        status = 409
     # The request may have deleted the row, as a wipe of the person's data does. Then it stays deleted.
     IdempotentAnswer.objects.filter(pk=answer.pk).update(
         body=body,

@@ -26,7 +26,8 @@ def selection(request: Request, response: Any) -> Selection:
         return {}
     if len(names) > MAX_FIELDS:
         raise Invalid(f"has {len(names)} entries", field="fields", allowed=f"at most {MAX_FIELDS}")
-    schema, chosen = response_schema(response), Selection()
+    schema = response_schema(response)
+    chosen = Selection()
     for name in names:
         _check(name, schema)
         place = chosen

@@ -82,7 +82,8 @@ def _response(decision: PinDecision) -> DecisionResponse:
 
 
 def _decide(caller: Caller, operation: DecideTool) -> DecisionResponse:
-    seen, note = operation.offered_hash, operation.note
+    seen = operation.offered_hash
+    note = operation.note
     return _response(pins.decide(caller, operation.tool_id, accepted=operation.accepted, seen_hash=seen, note=note))
 
 

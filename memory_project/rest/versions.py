@@ -84,7 +84,8 @@ def matching(
         try:
             stack.enter_context(version.unchanged(caller, path, token if token in tags else next(iter(tags), "")))
         except Conflict as error:
-            changed, token = error.message, version.token(caller, path)
+            changed = error.message
+            token = version.token(caller, path)
             tags = []
         except Invalid:  # a tag that is not one of ours
             tags = []

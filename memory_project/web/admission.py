@@ -180,7 +180,8 @@ class Admission:
 
 def credentials(scope: Scope) -> tuple[str, str]:
     """Return the bearer token and the session key that authentication will use for this path."""
-    headers, path = Headers(scope=scope), scope["path"]
+    headers = Headers(scope=scope)
+    path = scope["path"]
     token = bearer(headers.get("authorization", "")) if is_for_programs(path) else ""
     if token or is_mcp(path):
         return token, ""

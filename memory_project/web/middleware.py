@@ -148,7 +148,8 @@ def audited(get_response: GetResponse) -> GetResponse:
 
 def _observe(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
     """Count the request, and name its span, by the name and the pattern of its URL."""
-    match, method = request.resolver_match, request.method or ""
+    match = request.resolver_match
+    method = request.method or ""
     answer = getattr(response, "data", None)
     code = str(answer.get("code", "")) if isinstance(answer, Mapping) else ""
     page = (match.url_name or OTHER) if match else ""
@@ -165,7 +166,8 @@ def _channel(request: HttpRequest) -> str:
 
 
 def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) -> None:
-    match, is_api = request.resolver_match, request.path.startswith("/api/")
+    match = request.resolver_match
+    is_api = request.path.startswith("/api/")
     assert match is not None  # the calling function has checked it
     channel = _channel(request)
     verb = (request.method or "").lower() if is_api else str(match.kwargs.get("act", ""))
@@ -173,7 +175,8 @@ def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) ->
     record_id = str(match.kwargs.get("record_id") or match.kwargs.get("insight_id") or "")
     user = getattr(request, "user", None)  # None for a REST request without a valid token
     if getattr(response, "unsigned", False):  # as of the call that wiped the caller's data
-        user, answer = None, None
+        user = None
+        answer = None
     is_signed_in = user is not None and user.is_authenticated and user.is_active
     brought = answer.get("memory_ids") if isinstance(answer, Mapping) and channel == "hook" else None
     is_error = isinstance(answer, Mapping) and response.status_code >= 400

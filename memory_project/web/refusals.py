@@ -38,14 +38,18 @@ async def refuse(
     fields = {"cache-control": "no-store", **(headers or {})}
     if status == 429 and is_mcp(scope["path"]):  # SDKs show the message of a JSON-RPC error to the agent
         error = {"code": TOO_MANY, "message": message, "data": {"code": code}}
-        fields["content-type"], text = "application/json", json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
+        fields["content-type"] = "application/json"
+        text = json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
     elif scope["path"].startswith("/api/"):
-        fields["content-type"], text = MEDIA_TYPE, json.dumps(problem(status, message, code))
+        fields["content-type"] = MEDIA_TYPE
+        text = json.dumps(problem(status, message, code))
     elif is_for_programs(scope["path"]):
-        fields["content-type"], text = "application/json", json.dumps({"error": message, "code": code})
+        fields["content-type"] = "application/json"
+        text = json.dumps({"error": message, "code": code})
     else:
         page = {"title": TITLES.get(status, gettext("This is not possible")), "message": message}
-        fields["content-type"], text = "text/html; charset=utf-8", render_to_string("fault.html", page)
+        fields["content-type"] = "text/html; charset=utf-8"
+        text = render_to_string("fault.html", page)
     body = text.encode()
     fields["content-length"] = str(len(body))
     encoded = [(name.lower().encode(), value.encode()) for name, value in fields.items()]

@@ -149,7 +149,8 @@ class HeadersInTime(StrictProtocol):
 
 class RequestRefused(Exception):
     def __init__(self, status: int, message: str) -> None:
-        self.status, self.message = status, message
+        self.status = status
+        self.message = message
         super().__init__(message)
 
 
@@ -193,7 +194,8 @@ class BoundedBody:
 
     def __init__(self, receive: Receive, max_bytes: int, within_s: float) -> None:
         self._receive = receive
-        self._max_bytes, self._within_s = max_bytes, within_s
+        self._max_bytes = max_bytes
+        self._within_s = within_s
         self._size = 0
         self._deadline = asyncio.get_running_loop().time() + within_s
         self.is_complete = False

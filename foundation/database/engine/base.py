@@ -104,7 +104,8 @@ class SendsIdentity:
 
     def send_identity(self) -> None:
         sent: Wanted | None = getattr(self._conn, SENT, None)
-        now, role = wanted(), getattr(self._conn, ROLE, "")
+        now = wanted()
+        role = getattr(self._conn, ROLE, "")
         if sent == now:
             return
         if sent in (None, NOTHING):

@@ -27,7 +27,8 @@ class _Repeats:
             if not replica.may_repeat(self.db, error):
                 raise
         primary = connections[DEFAULT_DB_ALIAS].cursor()
-        self.cursor, self.db = primary.cursor, primary.db
+        self.cursor = primary.cursor
+        self.db = primary.db
         return super()._execute(sql, params, *ignored)  # type: ignore[misc]  # the method of Django's cursor
 
 

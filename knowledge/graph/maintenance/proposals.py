@@ -131,7 +131,8 @@ def _lock_proposal(caller: Caller, proposal_id: UUID) -> UpkeepProposal:
 
 
 def _decide(proposal: UpkeepProposal, state: UpkeepState, caller: Caller) -> UpkeepProposal:
-    proposal.state, proposal.decided_by = state, caller.email
+    proposal.state = state
+    proposal.decided_by = caller.email
     proposal.decided_at = None if state == UpkeepState.OPEN else timezone.now()
     proposal.save(update_fields=["state", "decided_at", "decided_by"])
     return proposal

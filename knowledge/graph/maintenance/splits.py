@@ -155,7 +155,8 @@ def split(graph: Graph, entity: Entity, parent: Entity, parts: Sequence[Mapping[
 
     Returns the new entities and the number of new relations.
     """
-    children, related = [], 0
+    children = []
+    related = 0
     for number, part in enumerate(parts):
         child = _split_off(graph, entity, part, number)
         children.append(child)
@@ -234,7 +235,8 @@ def _clusters(distances: Any) -> list[int]:
     By average linkage, the nearest two clusters are joined as long as their distance is below CUT.
     """
     count = len(distances)
-    labels, sizes = list(range(count)), np.ones(count)
+    labels = list(range(count))
+    sizes = np.ones(count)
     links = distances.astype(np.float64).copy()
     np.fill_diagonal(links, np.inf)
     while count > 1:
@@ -243,9 +245,11 @@ def _clusters(distances: Any) -> list[int]:
         if not links[a, b] < CUT:
             break
         merged = (sizes[a] * links[a] + sizes[b] * links[b]) / (sizes[a] + sizes[b])
-        links[a], links[:, a] = merged, merged
+        links[a] = merged
+        links[:, a] = merged
         links[a, a] = np.inf
-        links[b], links[:, b] = np.inf, np.inf
+        links[b] = np.inf
+        links[:, b] = np.inf
         sizes[a] += sizes[b]
         labels = [a if label == b else label for label in labels]
         count -= 1

@@ -46,7 +46,8 @@ def scores(bases: Mapping[UUID, float], entities: Sequence[Entity]) -> dict[UUID
     now = timezone.now()
     most_uses = max((entity.access_count for entity in entities), default=0)
     most_days = max((entity.access_days for entity in entities), default=0)
-    degrees, pair_sums = _degrees(bases), _pair_sums(bases, now)
+    degrees = _degrees(bases)
+    pair_sums = _pair_sums(bases, now)
     result = {}
     for entity in entities:
         uses = math.log2(1 + entity.access_count) / math.log2(1 + most_uses) if most_uses else 0.0

@@ -40,8 +40,10 @@ def _rebuild(rows: QuerySet[Any], text: Callable[[Any], str]) -> int:
 
 def _refresh(row: Any, text: Callable[[Any], str]) -> bool:
     """Set the row's search columns. Returns whether they were outdated."""
-    before, row_text = (row.folded, row.grams), text(row)
-    row.folded, row.grams = row_text, grams(row_text)
+    before = (row.folded, row.grams)
+    row_text = text(row)
+    row.folded = row_text
+    row.grams = grams(row_text)
     return before != (row.folded, row.grams)
 
 

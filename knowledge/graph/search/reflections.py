@@ -132,7 +132,9 @@ def _by_words(rows: Any, query: str, limit: int) -> list[UUID]:
 
 
 def _target(graph: Graph, operation: AddReflection) -> dict[str, Any]:
-    kind, number, name = operation.target_type, operation.target_id, operation.entity_name
+    kind = operation.target_type
+    number = operation.target_id
+    name = operation.entity_name
     if kind in ("session", "global"):
         if number or name:
             raise Invalid(f"is not accepted for target_type {kind}", field="target_id", allowed="no target")

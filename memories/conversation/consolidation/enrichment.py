@@ -108,7 +108,8 @@ def _save(record: MemoryRecord, result: TurnReading, urns: Sequence[str]) -> Non
     before = {
         field.attname: getattr(record, field.attname) for field in record._meta.concrete_fields if not field.generated
     }
-    record.importance, record.dimension = result.importance, result.dimension
+    record.importance = result.importance
+    record.dimension = result.dimension
     record.summary = record.summary or (result.summary if result.summary != record.content else "")
     record.tags = list(dict.fromkeys([*record.tags, *result.tags]))
     record.entity_urns = list(dict.fromkeys([*record.entity_urns, *urns]))[:MAX_URNS]

@@ -102,7 +102,8 @@ def forget() -> int:
         records = list(due.select_for_update(skip_locked=True, of=("self",))[:500])
         for record in records:
             with revised(system_caller(), record, "forget", REASON):
-                record.status, record.purge_after = Status.ARCHIVED, purge_after
+                record.status = Status.ARCHIVED
+                record.purge_after = purge_after
     return len(records)
 
 
@@ -140,7 +141,8 @@ def _compress(owner: str, conversation_id: str) -> bool:
 
 
 def _summary(turns: Sequence[MemoryRecord]) -> MemoryRecord:
-    first, last = turns[0], turns[-1]
+    first = turns[0]
+    last = turns[-1]
     lines = [(turn.importance + heuristics.importance_of(turn.content), n, _line(turn)) for n, turn in enumerate(turns)]
     picks: list[tuple[int, str]] = []
     length = 0

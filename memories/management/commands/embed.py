@@ -111,7 +111,8 @@ class Command(BaseCommand):
         self.stdout.write(f"the vector columns of these tables have {dimension} dimensions now: {tables}")
 
     def alter(self, editor: Any, source: indexing.VectorSource) -> None:
-        model, name = source.vectors, source.vector_column
+        model = source.vectors
+        name = source.vector_column
         table = editor.quote_name(model._meta.db_table)
         column: Any = model._meta.get_field(name)
         if column.null:

@@ -97,7 +97,8 @@ def current_reason(citation: Any) -> Outdated:
 
 
 def set_reason(citation: Citation, reason: Outdated) -> None:
-    citation.reason, citation.acknowledged_at = reason, None
+    citation.reason = reason
+    citation.acknowledged_at = None
     citation.outdated_at = timezone.now() if reason else None
 
 

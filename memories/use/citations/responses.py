@@ -8,7 +8,7 @@ from typing import NotRequired
 from typing_extensions import TypedDict
 
 from foundation.operations.responses import response_of
-from memories.models import CitingDocument
+from memories.models import Citation, CitingDocument
 from memories.responses import QUOTED
 from memories.use.citations.queries import Cited
 from memories.use.citations.services import Registered
@@ -86,7 +86,7 @@ def _cited_response(row: Cited) -> CitedMemoryResponse:
     citation = row.citation
     response: CitedMemoryResponse = {
         "memory_id": row.record_id.hex,
-        "state": OUTDATED if citation.is_open else ACKNOWLEDGED if citation.reason else CURRENT,
+        "state": _state(citation),
         "outdated_at": citation.outdated_at.isoformat() if citation.outdated_at else None,
     }
     if row.record is None:
@@ -98,3 +98,9 @@ def _cited_response(row: Cited) -> CitedMemoryResponse:
     if row.replacement:
         response["replaced_by"] = row.replacement.pk.hex
     return response
+
+
+def _state(citation: Citation) -> str:
+    if citation.is_open:
+        return OUTDATED
+    return ACKNOWLEDGED if citation.reason else CURRENT

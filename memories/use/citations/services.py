@@ -194,7 +194,9 @@ def _acknowledge(caller: Caller, document: CitingDocument, until: datetime) -> N
             continue
         if correction is not None:
             cited.add(correction.pk)
-            citation.record, citation.content_key, citation.other_reason = correction, correction.content_key, ""
+            citation.record = correction
+            citation.content_key = correction.content_key
+            citation.other_reason = ""
             changes.set_reason(citation, _reason_of_new(correction))
         else:
             _accept(citation)

@@ -15,7 +15,8 @@ ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:\d+)?", re.IGNORECASE)
 def is_safe(address: str) -> bool:
     try:
         parts = urlsplit(address)
-        host, _ = parts.hostname, parts.port
+        host = parts.hostname
+        _ = parts.port
     except ValueError:
         return False
     if "#" in address or parts.username is not None or parts.password is not None:

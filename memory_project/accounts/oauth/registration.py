@@ -31,7 +31,8 @@ def problem(data: Any) -> tuple[str, str] | None:
     """Return the RFC 7591 error code and description of the first problem in a client's metadata."""
     if not isinstance(data, dict):
         return None  # django-oauth-toolkit refuses it
-    name, redirects = data.get("client_name", ""), data.get("redirect_uris")
+    name = data.get("client_name", "")
+    redirects = data.get("redirect_uris")
     grants = data.get("grant_types", ["authorization_code"])
     if not isinstance(name, str) or len(name) > MAX_NAME or not name.isprintable():
         return "invalid_client_metadata", f"client_name must be printable text of at most {MAX_NAME} characters"

@@ -45,7 +45,8 @@ def indexing(request: HttpRequest, **admin: Any) -> HttpResponse:
 @require_POST
 def index_action(request: HttpRequest) -> HttpResponse:
     caller = operator_of(request)
-    kind, cause = request.POST.get("kind", ""), request.POST.get("cause", "")
+    kind = request.POST.get("kind", "")
+    cause = request.POST.get("cause", "")
     match request.POST.get("act", ""):
         case "retry":
             count = index_status.retry(caller, kind=kind, cause=cause)

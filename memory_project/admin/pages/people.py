@@ -105,7 +105,8 @@ def _person(request: HttpRequest, caller: Caller, person: User, link: str = "") 
 
 @require_POST
 def change_person(request: HttpRequest, person_id: int, act: str) -> HttpResponse:
-    caller, person = admin_of(request), _find(person_id)
+    caller = admin_of(request)
+    person = _find(person_id)
     try:
         if act == "reset":
             link, is_sent = people.reset(caller, person=person)

@@ -71,7 +71,8 @@ class WorkPart:
 @require_safe
 def system(request: HttpRequest) -> HttpResponse:
     operator_of(request)
-    upstreams, unreadable = health.look(), task_queue.unreadable()
+    upstreams = health.look()
+    unreadable = task_queue.unreadable()
     context = {
         "parts": [*_parts(len(unreadable)), *_upstream_part(upstreams)],
         "checkup": checkup.groups(),
@@ -102,7 +103,8 @@ def test_connection(request: HttpRequest) -> HttpResponse:
                 )
                 if webhook is None:
                     raise NotFound(gettext("no such webhook"))
-                name, error = str(webhook), chat_channel.send(webhook)
+                name = str(webhook)
+                error = chat_channel.send(webhook)
             case "upstream":
                 name = request.POST.get("name", "")
                 error = trial.try_upstream(caller, name=name).problem
@@ -118,7 +120,8 @@ def test_connection(request: HttpRequest) -> HttpResponse:
 
 def _parts(unreadable: int) -> list[SystemPart]:
     """Return the state of what runs. Row-level security and backups are among the checks of the same page."""
-    state, catalog = embedding.state(), comparison.degraded()
+    state = embedding.state()
+    catalog = comparison.degraded()
     overdue = Schedule.objects.filter(next_run__lt=timezone.now() - LATE).exclude(repeats=schedules.PAUSED).count()
     worker = _worker(overdue, OrmQ.objects.count(), unreadable)
     is_model_on = state["state"] in ("ready", "idle", "loading")

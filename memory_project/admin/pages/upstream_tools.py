@@ -110,7 +110,8 @@ def _row(pin: PinnedTool) -> dict[str, Any]:
 @require_POST
 def decide(request: HttpRequest, pin_id: int, act: str) -> HttpResponse:
     """Accept or refuse a tool as the page has shown it."""
-    caller, note = operator_of(request), _note(request)
+    caller = operator_of(request)
+    note = _note(request)
     if act not in ("accept", "refuse"):
         raise NotFound(gettext("%(act)r is not a known decision") % {"act": act[:40]})
     seen_hash = request.POST.get("seen", "")

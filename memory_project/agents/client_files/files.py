@@ -36,7 +36,8 @@ class FileChange:
 
     def diff(self, secret: str = "") -> str:
         """Return the change as a unified diff, with `secret` and our earlier tokens hidden."""
-        before, after = (self.before or "").splitlines(), self.after.splitlines()
+        before = (self.before or "").splitlines()
+        after = self.after.splitlines()
         text = "\n".join(difflib.unified_diff(before, after, str(self.path), str(self.path), lineterm=""))
         return TOKEN.sub("(token)", text.replace(secret, "(token)") if secret else text)
 

@@ -112,7 +112,8 @@ def _members(plain: str, start: int, opening: str = "{") -> tuple[list[JsonMembe
             key, after = DECODER.raw_decode(plain, position)
             value = _skip(plain, _skip(plain, after) + 1)
         else:
-            key, value = str(len(members)), position
+            key = str(len(members))
+            value = position
         end = DECODER.raw_decode(plain, value)[1]
         members.append(JsonMember(key, position, value, end))
         position = _skip(plain, end)

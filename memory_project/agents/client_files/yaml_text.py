@@ -37,12 +37,15 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
     if isinstance(found[1], yaml.MappingNode) and found[1].value:
         if found[1].flow_style:
             raise Invalid(f"has {container!r} on one line, in braces", allowed="one extension per line")
-        first, last = found[1].value[0][0], found[1].value[-1]
-        indent, at = " " * first.start_mark.column, _lines(text, *last)[1]
+        first = found[1].value[0][0]
+        last = found[1].value[-1]
+        indent = " " * first.start_mark.column
+        at = _lines(text, *last)[1]
     else:
         # nothing, null or {}: a block of lines takes its place
         text = text[: found[1].start_mark.index] + text[found[1].end_mark.index :]
-        indent, at = "  ", text.find("\n", found[0].end_mark.index) + 1 or len(text)
+        indent = "  "
+        at = text.find("\n", found[0].end_mark.index) + 1 or len(text)
     before = text[:at] + ("" if text[:at].endswith("\n") else line)
     return before + _render({name: value}, indent, line) + text[at:]
 

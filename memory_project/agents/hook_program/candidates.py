@@ -97,7 +97,8 @@ def find_candidates(messages: Sequence[SessionMessage]) -> list[SuggestionCandid
     statements = _statements(messages)
     vocabulary = _vocabulary(statements)
     found: list[_Found] = []
-    turn, has_answer = 0, False
+    turn = 0
+    has_answer = False
     for message in messages:
         if message.role == "user":
             text = typed_text(message.text)
@@ -126,7 +127,8 @@ def _in_text(text: str, vocabulary: frozenset[str], *, has_answer: bool) -> list
         return []
     sentences = [each.strip() for each in SENTENCE_END.split(text) if each.strip() and len(each) <= MAX_TEXT]
     for position, sentence in enumerate(sentences):
-        kind, states = _kind(sentence, vocabulary, has_answer=has_answer), _statement(sentence)
+        kind = _kind(sentence, vocabulary, has_answer=has_answer)
+        states = _statement(sentence)
         if kind == CORRECTION and not _is_statement(states, vocabulary):
             # "That's wrong." is a correction if the next sentence says what is right
             position, states = (

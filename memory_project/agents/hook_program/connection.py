@@ -69,7 +69,8 @@ def load() -> HookConnection | None:
             return _connection(url, token, source, capture.lower() in TRUE)
     path = saved_path()
     values = _saved(path) if path else {}
-    address, secret = values.get("url"), values.get("token")
+    address = values.get("url")
+    secret = values.get("token")
     if not isinstance(address, str) or not isinstance(secret, str) or not secret:
         return None
     return _connection(address, secret, str(path), values.get("capture") is True)

@@ -220,7 +220,9 @@ def _candidates(
 def _received(event: programs.ProgramEvent, given: dict[str, Any]) -> HookAnswer:
     if event.kind == programs.END:
         return HookAnswer(outcome=f"proposed: {given.get('staged')} new, {given.get('known')} known")
-    text, ids, tokens = given.get("text"), given.get("memory_ids"), given.get("tokens")
+    text = given.get("text")
+    ids = given.get("memory_ids")
+    tokens = given.get("tokens")
     if not isinstance(text, str):
         raise connections.ServerFailed("the answer has no text")
     block = framing.framed(text)

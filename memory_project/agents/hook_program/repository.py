@@ -66,7 +66,9 @@ def read_settings(path: Path) -> RepositorySettings:
         reason = f"{FILE} can't be read, so nothing is sent: {' '.join(str(error).split())[:200]}"
         return RepositorySettings(is_present=True, is_off=True, problems=(reason,))
     problems = [f"{FILE}: unknown key {key[:40]!r} is ignored" for key in values if key not in KEYS]
-    off, persona, entities = values.get("off", False), values.get("persona"), values.get("entities", [])
+    off = values.get("off", False)
+    persona = values.get("persona")
+    entities = values.get("entities", [])
     if not isinstance(off, bool):
         problems.append(f"{FILE}: off is not true or false, so nothing is sent")
     if persona is not None and not (isinstance(persona, str) and 0 < len(persona.strip()) <= MAX_PERSONA):
@@ -96,13 +98,15 @@ def normalized_remote(address: str) -> str | None:
     if "://" in address:
         try:
             parts = urlsplit(address)
-            host, path = parts.hostname or "", parts.path
+            host = parts.hostname or ""
+            path = parts.path
         except ValueError:
             return None
         if parts.scheme == "file":
             return None
     elif found := SCP.fullmatch(address):
-        host, path = found[1].lower(), found[2]
+        host = found[1].lower()
+        path = found[2]
     else:
         return None
     names = [name for name in path.strip("/").removesuffix(".git").split("/") if name not in ("", ".", "..", "~")]

@@ -38,7 +38,8 @@ def request(
     sent = Request(connection.url + API + path, data=data, headers=headers)
     try:
         with _opener(connection.url).open(sent, timeout=timeout) as answer:
-            status, content = answer.status, answer.read(MAX_ANSWER_BYTES + 1)
+            status = answer.status
+            content = answer.read(MAX_ANSWER_BYTES + 1)
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error
         raise ServerFailed(f"{type(reason).__name__}: {reason}"[:200]) from None

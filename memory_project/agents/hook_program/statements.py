@@ -68,20 +68,19 @@ def repairs(statements: Sequence[SessionStatement]) -> list[Repair]:
 
 def _repair(failed: SessionStatement, later: SessionStatement) -> Repair | None:
     """Return the name that was replaced, if the error complains of it and hardly anything else has changed."""
-    before, after = TOKEN.findall(failed.sql), TOKEN.findall(later.sql)
+    before = TOKEN.findall(failed.sql)
+    after = TOKEN.findall(later.sql)
     if not any(_is_named(name, failed.error) for name in set(before) - set(after) if NAME.fullmatch(name)):
         return None
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     if matcher.ratio() < MIN_SIMILARITY:
         return None
-    pairs = {
-        (old, new)
-        for tag, a, b, c, d in matcher.get_opcodes()
-        if tag == "replace" and b - a == d - c
-        for old, new in zip(before[a:b], after[c:d], strict=True)
-        if NAME.fullmatch(old) and NAME.fullmatch(new)
-    }
-    complained = [(old, new) for old, new in pairs if _is_named(old, failed.error)]
+    pairs = set[tuple[str, str]]()
+    for tag, a, b, c, d in matcher.get_opcodes():
+        if tag == "replace" and b - a == d - c:
+            pairs.update(zip(before[a:b], after[c:d], strict=True))
+    names = [(old, new) for old, new in pairs if NAME.fullmatch(old) and NAME.fullmatch(new)]
+    complained = [(old, new) for old, new in names if _is_named(old, failed.error)]
     if len(complained) != 1:
         return None
     old, new = complained[0]
@@ -89,7 +88,8 @@ def _repair(failed: SessionStatement, later: SessionStatement) -> Repair | None:
     if old in tables.values():
         return None if is_typo(old, new) else Repair(old, new, "", later.sql, failed.error)
     prefix = old.rpartition(".")[0]
-    wrong, right = old.rpartition(".")[2], new.rpartition(".")[2]
+    wrong = old.rpartition(".")[2]
+    right = new.rpartition(".")[2]
     table = tables.get(prefix, "") or (next(iter(tables.values())) if len(set(tables.values())) == 1 else "")
     return None if is_typo(wrong, right) else Repair(wrong, right, table, later.sql, failed.error)
 
@@ -112,7 +112,8 @@ def is_typo(wrong: str, right: str) -> bool:
 
     A missing underscore is no slip: the agent took the name to be written otherwise.
     """
-    wrong, right = wrong.lower(), right.lower()
+    wrong = wrong.lower()
+    right = right.lower()
     if wrong == right:
         return True
     if wrong.replace("_", "") == right.replace("_", "") or abs(len(wrong) - len(right)) > 1:

@@ -121,7 +121,9 @@ def _repository_lines(place: dict[str, Any], connection: dict[str, Any] | None) 
     if place["root"] is None:
         return ["Repository: none here"]
     captured = bool(place["opted_in"] and connection and connection["capture"])
-    said = "switched Commonplace off" if place["off"] else "opted in" if place["opted_in"] else "not opted in"
+    said = "opted in" if place["opted_in"] else "not opted in"
+    if place["off"]:
+        said = "switched Commonplace off"
     collected = "collected" if captured else "not collected"
     line = f"Repository: {place['remote'] or 'without a remote'}, {said}; candidates are {collected}"
     return [line, *(f"  {problem}" for problem in place["problems"])]

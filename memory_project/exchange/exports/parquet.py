@@ -32,7 +32,8 @@ def columns() -> list[str]:
 
 def write_parquet(rows: Iterator[Values], out: IO[bytes]) -> None:
     with tempfile.TemporaryDirectory(prefix="commonplace-export-") as name:
-        lines, table = Path(name) / "memories.jsonl", Path(name) / "memories.parquet"
+        lines = Path(name) / "memories.jsonl"
+        table = Path(name) / "memories.parquet"
         keys = columns()
         with lines.open("w", encoding="utf-8") as file:
             for row in rows:

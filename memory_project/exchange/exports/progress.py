@@ -18,7 +18,8 @@ from memory_project.exchange.exports.models import Export
 
 class ExportProgress:
     def __init__(self, export: Export, caller: Caller) -> None:
-        self.export, self.caller = export, caller
+        self.export = export
+        self.caller = caller
         self.executor = ThreadPoolExecutor(1, thread_name_prefix="export-progress")
         self.saving: Future[None] | None = None
 

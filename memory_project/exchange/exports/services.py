@@ -44,7 +44,8 @@ def start_export(caller: Caller, *, scope: str = "person", persona: str = "", fo
     Raises Forbidden as `scope_of`, Conflict if the same export is being written, and LimitReached if the caller has
     MAX_EXPORTS.
     """
-    chosen, wanted = scope_of(caller, scope=scope, persona=persona), export_format(format)
+    chosen = scope_of(caller, scope=scope, persona=persona)
+    wanted = export_format(format)
     mine = exports_of(caller)
     if mine.filter(scope=scope, persona=persona, format=wanted.name, state__in=UNFINISHED).exists():
         raise Conflict(gettext("the same export is being written already"), field="scope")
@@ -184,10 +185,8 @@ def _write_file(export: Export) -> int:
         raise Forbidden(gettext("this account no longer exists"))
     caller = build_caller(person, channel="worker")
     with identity.acting_as(caller), ExportProgress(export, caller) as progress, files.draft(export) as (out, noted):
-        scope, wanted = (
-            scope_of(caller, scope=export.scope, persona=export.persona),
-            export_format(export.format),
-        )
+        scope = scope_of(caller, scope=export.scope, persona=export.persona)
+        wanted = export_format(export.format)
         rows = export_rows(scope, names=wanted.kinds, progress=progress.report)
         wanted.write(files.noting(rows, noted), out)
     return files.path_of(export).stat().st_size

@@ -80,7 +80,8 @@ def snapshot() -> Iterator[None]:
         return
     connection.ensure_connection()
     raw = connection.connection
-    raw.isolation_level, raw.read_only = psycopg.IsolationLevel.REPEATABLE_READ, True
+    raw.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    raw.read_only = True
     try:
         with transaction.atomic():
             yield

@@ -98,7 +98,8 @@ def choose_rows(
 def as_csv(staged: Import) -> Iterator[str]:
     """Return the lines of the report, one for each row of the file."""
     yield _line(COLUMNS)
-    rows, after = ImportRow.objects.filter(of=staged).order_by("number"), 0
+    rows = ImportRow.objects.filter(of=staged).order_by("number")
+    after = 0
     while chunk := list(rows.filter(number__gt=after)[:CHUNK]):
         for row in chunk:
             yield _line((row.place, row.outcome, row.reason, row.text, row.reference))

@@ -229,7 +229,8 @@ class Restoration:
         known = set(get_user_model().objects.filter(email__in=emails).values_list("email", flat=True))
         personas = set(Persona.objects.values_list("name", flat=True))
         for candidate in candidates:
-            owner, persona = candidate.values.get(key, ""), candidate.values.get("persona", "")
+            owner = candidate.values.get(key, "")
+            persona = candidate.values.get("persona", "")
             if owner and owner not in known:
                 candidate.remarks.append(f"{owner} has no account here.")
             if persona and persona not in personas:

@@ -230,7 +230,8 @@ def _staged(caller: Caller, staged: Import, number: int, row: ImportedRow) -> Im
     )
     problem = row.problem or problem_of(caller, row.kind, row.data)
     if problem:
-        result.outcome, result.reason = RowOutcome.REFUSED, problem[:MAX_REASON]
+        result.outcome = RowOutcome.REFUSED
+        result.reason = problem[:MAX_REASON]
     elif row.kind == "memory":
         result.text_key = md5(normalized_key(result.text).encode(), usedforsecurity=False).hexdigest()
         if unread := front_matter.why_not_read(row.data):
@@ -278,7 +279,8 @@ def _find_repetitions(staged: Import, rows: Sequence[ImportRow]) -> None:
         if not row.text_key:
             continue
         if row.text_key in first:
-            row.outcome, row.reason = RowOutcome.DUPLICATE, f"says the same as {first[row.text_key]}"
+            row.outcome = RowOutcome.DUPLICATE
+            row.reason = f"says the same as {first[row.text_key]}"
         else:
             first[row.text_key] = row.place
 
@@ -290,10 +292,12 @@ def _find_existing(caller: Caller, rows: Sequence[ImportRow]) -> None:
     versions = _by_key(caller, [row.key for row in new if row.key])
     for row in new:
         if record := known.get(normalized_key(row.text)):
-            row.outcome, row.existing = RowOutcome.DUPLICATE, record.pk
+            row.outcome = RowOutcome.DUPLICATE
+            row.existing = record.pk
             row.reason = "; ".join(filter(None, ["is remembered already", rules.outside_note(record)]))
         elif row.key in versions:
-            row.outcome, row.existing = RowOutcome.CONFLICTING, versions[row.key]
+            row.outcome = RowOutcome.CONFLICTING
+            row.existing = versions[row.key]
             row.reason = "was imported before, with another text"
 
 

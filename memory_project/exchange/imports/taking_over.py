@@ -59,7 +59,8 @@ def start(caller: Caller, *, import_id: UUID | str, visibility: str = "", applie
             )
         staged.visibility = validate(VisibilityName, visibility, "visibility") if visibility else ""
         staged.applies_to_all = applies_to_all and bool(visibility)
-        staged.state, staged.worked_at = ImportState.TAKING_OVER, timezone.now()
+        staged.state = ImportState.TAKING_OVER
+        staged.worked_at = timezone.now()
         staged.save(update_fields=["visibility", "applies_to_all", "state", "worked_at"])
     return staged
 
@@ -73,7 +74,8 @@ def take(caller: Caller, staged: Import, *, until: float) -> None:
                 staging.advance(staged, state=ImportState.DONE, finished_at=timezone.now())
                 finished.send(Import, staged=staged)
                 return
-            kind, is_version = rows[0].kind, rows[0].outcome == RowOutcome.CONFLICTING
+            kind = rows[0].kind
+            is_version = rows[0].outcome == RowOutcome.CONFLICTING
             same = [row for row in rows if row.kind == kind and (row.outcome == RowOutcome.CONFLICTING) == is_version]
             taker = _correct if is_version else TAKERS.get(kind, _restore)
             _note(same, taker(caller, staged, same))
@@ -90,7 +92,8 @@ def _note(rows: Sequence[ImportRow], outcomes: Sequence[TakeOverOutcome]) -> Non
     for row, outcome in zip(rows, outcomes, strict=True):
         row.outcome = RowOutcome(outcome.outcome)
         row.reason = outcome.reason[: staging.MAX_REASON] or row.reason  # what was not read of it is still true
-        row.reference, row.data = outcome.reference, row.data if outcome.outcome != "kept" else {}
+        row.reference = outcome.reference
+        row.data = row.data if outcome.outcome != "kept" else {}
     ImportRow.objects.bulk_update(rows, ["outcome", "reason", "reference", "data"])
 
 
@@ -201,7 +204,8 @@ def start_undo(caller: Caller, *, import_id: UUID | str) -> Import:
                 gettext("can't be undone: it is %(staged)s") % {"staged": staged.get_state_display().lower()},
                 field="import_id",
             )
-        staged.state, staged.worked_at = ImportState.UNDOING, timezone.now()
+        staged.state = ImportState.UNDOING
+        staged.worked_at = timezone.now()
         staged.save(update_fields=["state", "worked_at"])
     return staged
 

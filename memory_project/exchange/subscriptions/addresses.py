@@ -81,7 +81,8 @@ def remote(location: str) -> Remote:
     parts = _checked_url(location)
     if parts.scheme == "file":
         return Remote(parts.geturl(), "file")
-    host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
+    host = parts.hostname or ""
+    port = parts.port or PORTS[parts.scheme]
     if host in settings.SUBSCRIPTION_PRIVATE_HOSTS:
         return Remote(parts.geturl(), parts.scheme, host, port)
     try:

@@ -108,7 +108,8 @@ class SubscriptionAdmin(ExportsList):
         return runs + texts
 
     def save_model(self, request: HttpRequest, obj: Subscription, form: Any, change: bool) -> None:
-        caller, values = admin_caller(request), form.cleaned_data
+        caller = admin_caller(request)
+        values = form.cleaned_data
         if change:
             changed = {name: values[name] for name in form.changed_data}
             if changed:
@@ -119,7 +120,8 @@ class SubscriptionAdmin(ExportsList):
         obj.pk = services.add(caller, operations.AddSubscription.read(given)).pk
 
     def _each(self, request: HttpRequest, rows: QuerySet[Subscription], perform: Any, done: str) -> None:
-        caller, count = admin_caller(request), 0
+        caller = admin_caller(request)
+        count = 0
         for row in rows:
             try:
                 perform(row, caller)

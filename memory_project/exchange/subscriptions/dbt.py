@@ -38,7 +38,9 @@ def manifest_rows(path: str, content: bytes) -> Iterator[ImportedRow]:
         return
     for section in ("nodes", "sources"):
         nodes = manifest.get(section)
-        for unique_id, node in sorted(nodes.items()) if isinstance(nodes, dict) else ():
+        if not isinstance(nodes, dict):
+            continue
+        for unique_id, node in sorted(nodes.items()):
             if isinstance(node, dict) and node.get("resource_type") in KINDS:
                 name = node.get("identifier") or node.get("alias") or node.get("name")
                 table = Table(*map(_name, (about.get("adapter_type"), node.get("database"), node.get("schema"), name)))
@@ -66,7 +68,8 @@ def property_rows(path: str, text: str) -> Iterator[ImportedRow]:
             table = Table("", "", "", _name(alias or node.get("alias") or node.get("name")))
             yield from _rows(path, f"{kind}.{_name(node.get('name'))}", kind, table, node)
     for source in _objects(properties, "sources"):
-        database, schema = _name(source.get("database")), _name(source.get("schema") or source.get("name"))
+        database = _name(source.get("database"))
+        schema = _name(source.get("schema") or source.get("name"))
         for node in _objects(source, "tables"):
             table = Table("", database, schema, _name(node.get("identifier") or node.get("name")))
             key = f"source.{_name(source.get('name'))}.{_name(node.get('name'))}"
@@ -74,7 +77,8 @@ def property_rows(path: str, text: str) -> Iterator[ImportedRow]:
 
 
 def _rows(path: str, unique_id: str, kind: str, table: Table, node: Mapping[str, Any]) -> Iterator[ImportedRow]:
-    description, columns = _text(node.get("description")), _described_columns(node.get("columns"))
+    description = _text(node.get("description"))
+    columns = _described_columns(node.get("columns"))
     if not table.name or not (description or columns):
         return
     key = f"{path}#{unique_id}"
@@ -102,7 +106,9 @@ def _rows(path: str, unique_id: str, kind: str, table: Table, node: Mapping[str,
 
 def _described_columns(columns: Any) -> dict[str, str]:
     """Return the descriptions by column. A manifest has an object of columns, and a property file a list."""
-    found = columns.values() if isinstance(columns, dict) else columns if isinstance(columns, list) else ()
+    found = list(columns.values()) if isinstance(columns, dict) else columns
+    if not isinstance(found, list):
+        return {}
     described = [
         (_name(column.get("name")), _text(column.get("description"))) for column in found if isinstance(column, dict)
     ]

@@ -82,7 +82,8 @@ def _contents(folder: Path) -> Iterator[Callable[[str], bytes]]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    requests, answers = process.stdin, process.stdout
+    requests = process.stdin
+    answers = process.stdout
     assert requests is not None
     assert answers is not None
 
@@ -120,7 +121,8 @@ def fetch(subscription_id: UUID, location: str, branch: str) -> Checkout:
 
     If the local copy is damaged, for example by a process that was killed, it is made anew.
     """
-    source, folder = remote(location), folder_of(subscription_id)
+    source = remote(location)
+    folder = folder_of(subscription_id)
     if shutil.which("git") is None:
         raise Degraded("git is not installed on this server")
     is_new = not folder.exists()
@@ -246,7 +248,8 @@ def _run(folder: Path, arguments: Sequence[str], *, source: Remote | None = None
 
 
 def _wait(process: subprocess.Popen[bytes], folder: Path) -> None:
-    deadline, most = time.monotonic() + settings.SUBSCRIPTION_TIMEOUT_S, settings.SUBSCRIPTION_MAX_MB << 20
+    deadline = time.monotonic() + settings.SUBSCRIPTION_TIMEOUT_S
+    most = settings.SUBSCRIPTION_MAX_MB << 20
     while True:
         try:
             process.wait(POLL_S)

@@ -91,7 +91,8 @@ def plan(items: Iterable[SubscriptionItem], texts: Sequence[SourceText]) -> Plan
     result.steps += [_vanished_step(item, moves.get(item.pk), unread) for item in vanished]
     removed = {step.item.path for step in result.steps if step.item and step.action == "removed"}
     known_paths = {item.path for item in known.values() if item.record_id and not persons_version(item)}
-    result.known_files, result.missing_files = len(known_paths), len(removed - present)
+    result.known_files = len(known_paths)
+    result.missing_files = len(removed - present)
     return result
 
 

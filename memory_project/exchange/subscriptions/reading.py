@@ -65,7 +65,8 @@ def texts(files: Iterable[SourceFile]) -> list[SourceText]:
     If there is a manifest of dbt, property files are left out, because it has the same descriptions.
     """
     found: list[SourceText] = []
-    total, has_manifest = 0, False
+    total = 0
+    has_manifest = False
     for count, file in enumerate(files, 1):
         if count > MAX_FILES:
             raise LimitReached(f"The source has more than {MAX_FILES:,} files; allowed: a subfolder with fewer files")
@@ -119,7 +120,8 @@ def _rows(path: str, content: bytes) -> Iterator[ImportedRow]:
 
 
 def _text(path: str, number: int, file_digest: str, row: ImportedRow) -> SourceText:
-    key, place = _key(path, row.key or path), row.place if path.lower().endswith(MARKDOWN) else row.key or path
+    key = _key(path, row.key or path)
+    place = row.place if path.lower().endswith(MARKDOWN) else row.key or path
     if row.problem or row.kind != "memory":
         problem = row.problem or f"is a {row.kind}, not a memory"
         return SourceText(path, key, number, file_digest, problem=problem, place=place)

@@ -117,7 +117,8 @@ def create_run(row: Subscription, *, by: str = "", is_plan: bool = False, remova
 
 def queue_due() -> int:
     """Queue a run of each subscription that is due. Return their number."""
-    now, count = timezone.now(), 0
+    now = timezone.now()
+    count = 0
     for row in Subscription.objects.filter(is_paused=False, next_run_at__lte=now):
         with transaction.atomic():
             following = now + timedelta(minutes=row.interval_min)
@@ -131,6 +132,8 @@ def queue_due() -> int:
 
 def fail(run: SubscriptionRun, error: str) -> SubscriptionRun:
     """Store why a run could not begin."""
-    run.state, run.error, run.finished_at = RunState.FAILED, error[:1_000], timezone.now()
+    run.state = RunState.FAILED
+    run.error = error[:1_000]
+    run.finished_at = timezone.now()
     run.save(update_fields=["state", "error", "finished_at"])
     return run

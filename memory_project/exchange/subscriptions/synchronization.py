@@ -157,7 +157,8 @@ def _check_progress(row: SubscriptionRun, done: int, deadline: float, every: int
 
 def _attempt(run: SyncRun, step: SyncStep) -> list[dict[str, str]]:
     """Carry out a step about an existing item. Return a line for the report if it was refused or met a conflict."""
-    item, conflict = step.item, ""
+    item = step.item
+    conflict = ""
     assert item is not None
     try:
         if step.action == "removed":
@@ -271,7 +272,8 @@ def _change(run: SyncRun, item: SubscriptionItem, text: SourceText) -> str:
     else:
         values["content"] = text.fields["content"]
         correction = services.supersede(run.caller, Supersede.read(values))
-        new, pending = correction.record, "" if correction.record.supersedes_id else correction.note
+        new = correction.record
+        pending = "" if correction.record.supersedes_id else correction.note
     if pending:  # a curator has approved the memory, so the change waits for approval
         proposal = new.pk if new.pk != record.pk else None
         _save(item, state=ItemState.CONFLICTING, reason=pending[:MAX_REASON], proposal=proposal)

@@ -11,8 +11,9 @@ from memory_project.exchange.subscriptions.models import RunState, Subscription,
 
 def queue_due() -> str:
     copies = git.copies()  # read first, so that the copy of a subscription that is set up meanwhile stays
-    for pk in copies - set(Subscription.objects.values_list("pk", flat=True)) if copies else ():
-        git.delete_copy(pk)  # the data of its owner were wiped
+    if copies:
+        for pk in copies.difference(Subscription.objects.values_list("pk", flat=True)):
+            git.delete_copy(pk)  # the data of its owner were wiped
     return f"{services.queue_due()} queued"
 
 

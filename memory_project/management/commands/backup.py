@@ -36,7 +36,8 @@ class Command(BaseCommand):
     def write(self, file: Path) -> None:
         backup = archive.write(file)
         erased.complete_list(file.absolute(), backup.created_at)
-        size, erased_list = filesizeformat(backup.size or 0), erased.list_beside(file).name
+        size = filesizeformat(backup.size or 0)
+        erased_list = erased.list_beside(file).name
         self.stdout.write(
             f"{file}: {size}. Memories erased from now on will be listed in {erased_list}: keep both files together, "
             "so that restore can erase those memories again."

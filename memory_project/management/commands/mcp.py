@@ -89,7 +89,8 @@ class Command(BaseCommand):
             raise CommandError(f"The database was migrated by a newer version ({newer[0]}): install that version.")
 
     def serve_stdio(self, toolsets: list[str] | None, options: dict[str, Any]) -> None:
-        email, persona = options["email"], options["persona"]
+        email = options["email"]
+        persona = options["persona"]
         gc.disable()
         from memory_project.mcp.server import build_server  # noqa: PLC0415 - takes half a second, which --help saves
 

@@ -74,7 +74,8 @@ class Command(BaseCommand):
                 restoring.load(folder)
 
     def erase_again(self, record_ids: list[UUID], leave_failures: bool) -> None:
-        failures, erased_count = [], 0
+        failures = []
+        erased_count = 0
         for record_id in dict.fromkeys(record_ids):
             try:
                 self.erase(record_id)

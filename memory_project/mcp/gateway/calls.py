@@ -201,7 +201,8 @@ class _OneCall:
 
     def _admitted(self, caller: Caller) -> Caller:
         """Return the caller, or raise why the call is not allowed. Runs in a worker thread."""
-        snapshot, name = registry.refreshed(), self.tool.name
+        snapshot = registry.refreshed()
+        name = self.tool.name
         offered = snapshot.tools.get(name) or snapshot.held_back.get(name, self.tool)
         if not offered.is_open_to(caller):
             raise Forbidden(f"the persona {caller.persona!r}, or this connection, may not use {name}")

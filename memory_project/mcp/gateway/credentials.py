@@ -42,7 +42,8 @@ class Authentication(httpx2.Auth):
 
     def __init__(self, refused: Callable[[], DomainError], source: Source | None = None) -> None:
         self.problem = ""
-        self._refused, self._source = refused, source
+        self._refused = refused
+        self._source = source
         self._tokens: oauth.OAuthTokens | None = None
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:

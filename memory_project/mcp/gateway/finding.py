@@ -37,7 +37,8 @@ def needed(own: int, proxied: int) -> bool:
 
 def meant(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the tool and the arguments of a call of use_tool. Such a call counts as one of that tool."""
-    name, given = arguments.get("name"), arguments.get("arguments") or {}
+    name = arguments.get("name")
+    given = arguments.get("arguments") or {}
     if not isinstance(name, str) or not isinstance(given, dict) or name in NAMES:
         return USE_TOOL, dict(arguments)
     return name, given

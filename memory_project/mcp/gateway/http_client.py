@@ -40,7 +40,8 @@ class UpstreamTransport(httpx2.AsyncBaseTransport):
 
 class _Bounded(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
-        self._stream, self._limit = stream, limit
+        self._stream = stream
+        self._limit = limit
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         left = self._limit

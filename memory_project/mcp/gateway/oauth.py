@@ -75,7 +75,8 @@ def register(upstream: Upstream, server: Server, callback: str) -> Server:
 def authorization(server: Server, callback: str) -> tuple[str, str, str]:
     """Return the address that the person opens, the state and the verifier (PKCE)."""
     assert server.client is not None
-    state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(64)
+    state = secrets.token_urlsafe(32)
+    verifier = secrets.token_urlsafe(64)
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
     query = {
         "response_type": "code",
@@ -150,7 +151,8 @@ async def _discovered(client: httpx2.AsyncClient, upstream: Upstream) -> Server:
     urls = sdk.build_protected_resource_metadata_discovery_urls(
         sdk.extract_resource_metadata_from_www_auth(challenge), upstream.url
     )
-    resource, described = resource_url_from_server_url(upstream.url), None
+    resource = resource_url_from_server_url(upstream.url)
+    described = None
     for url in urls:
         response = await client.send(sdk.create_oauth_metadata_request(url))
         if response.status_code == 200:
@@ -237,8 +239,9 @@ def _declared_client(upstream: Upstream, server: Server) -> OAuthClientInformati
         return None
     secret = upstream.fill(declared.client_secret) or None
     methods = server.metadata.token_endpoint_auth_methods_supported or ["client_secret_basic"]
-    by_header = "client_secret_basic" in methods
-    method = ("client_secret_basic" if by_header else "client_secret_post") if secret else "none"
+    method = "client_secret_basic" if "client_secret_basic" in methods else "client_secret_post"
+    if not secret:
+        method = "none"
     return OAuthClientInformationFull(
         redirect_uris=None,
         client_id=declared.client_id,

@@ -89,7 +89,8 @@ def decide(caller: Caller, pin_id: int, *, accepted: bool, seen_hash: str, note:
             before_hash=pin.approved_hash,
         )
         if accepted:
-            pin.approved, pin.approved_hash = pin.offered, pin.offered_hash
+            pin.approved = pin.offered
+            pin.approved_hash = pin.offered_hash
         _change(pin, PinState.APPROVED if accepted else PinState.REFUSED)
         alerts.update(pin.upstream)
         _note(caller, "accept" if accepted else "refuse", pin)
@@ -130,9 +131,11 @@ def undo(caller: Caller, decision_id: int) -> PinDecision:
         decision.pin = pin
         if not can_undo(decision, latest_decision(pin)):
             raise Conflict(gettext("was undone already, or the tool has changed since"), field="decision")
-        pin.approved, pin.approved_hash = decision.before_approved, decision.before_hash
+        pin.approved = decision.before_approved
+        pin.approved_hash = decision.before_hash
         _change(pin, PinState(decision.before_state))
-        decision.undone_by, decision.undone_at = caller.email, timezone.now()
+        decision.undone_by = caller.email
+        decision.undone_at = timezone.now()
         decision.save(update_fields=["undone_by", "undone_at"])
         alerts.update(pin.upstream)
         _note(caller, "undo", pin)
@@ -193,7 +196,8 @@ def _pin(upstream: str, tool: dict[str, Any], digest: str, others: Collection[st
 def _compare(pin: PinnedTool, tool: dict[str, Any], digest: str, others: Collection[str]) -> None:
     now = timezone.now()
     if digest != pin.offered_hash:
-        pin.offered, pin.offered_hash = tool, digest
+        pin.offered = tool
+        pin.offered_hash = digest
         pin.flags = suspicion.flags(tool, pin.approved, others)
         state = PinState.APPROVED if digest == pin.approved_hash else PinState.CHANGED
         _change(pin, state if pin.approved_hash else PinState.NEW)
@@ -207,7 +211,8 @@ def _compare(pin: PinnedTool, tool: dict[str, Any], digest: str, others: Collect
 def _change(pin: PinnedTool, state: PinState) -> None:
     if state == PinState.GONE == pin.state:
         return
-    pin.state, pin.changed_at = state, timezone.now()
+    pin.state = state
+    pin.changed_at = timezone.now()
     if state != PinState.GONE:
         pin.last_seen_at = pin.changed_at
     pin.save()

@@ -64,7 +64,8 @@ class UpstreamBreaker:
             self.open_until = time.monotonic() + pause
 
     def succeeded(self) -> None:
-        self.failures, self.open_until = 0, 0.0
+        self.failures = 0
+        self.open_until = 0.0
 
 
 @dataclass

@@ -61,7 +61,8 @@ async def ask_directly(
     """Ask the person at a client of an earlier revision, over stdio."""
     assert context is not None
     named = _named(params, upstream)
-    session, request_id = context.request_context.session, context.request_context.request_id
+    session = context.request_context.session
+    request_id = context.request_context.request_id
     with anyio.move_on_after(ANSWER_S):
         try:
             if isinstance(named, types.ElicitRequestURLParams):

@@ -100,7 +100,8 @@ def forget() -> None:
     """Forget the snapshot, so that the next look reads everything anew."""
     global _snapshot, _looked_at
     with _lock:
-        _snapshot, _looked_at = UpstreamSnapshot(), 0.0
+        _snapshot = UpstreamSnapshot()
+        _looked_at = 0.0
 
 
 def is_permitted(caller: Caller, upstream: Upstream) -> bool:

@@ -24,7 +24,8 @@ TOO_MUCH = 65  # exit status
 
 
 def main() -> int:
-    limit, command = int(sys.argv[1]), sys.argv[2:]
+    limit = int(sys.argv[1])
+    command = sys.argv[2:]
     try:
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except OSError as error:
@@ -63,14 +64,17 @@ def _pass_errors(child: subprocess.Popen[bytes]) -> None:
 def _pass_output(child: subprocess.Popen[bytes], limit: int) -> str:
     """Pass on stdout until it ends. Return why it was cut off, or ""."""
     assert child.stdout is not None
-    line_bytes, since, passed = 0, time.monotonic(), 0
+    line_bytes = 0
+    since = time.monotonic()
+    passed = 0
     while data := os.read(child.stdout.fileno(), CHUNK):
         last_break = data.rfind(b"\n")
         line_bytes = line_bytes + len(data) if last_break < 0 else len(data) - last_break - 1
         if line_bytes > limit:
             return f"sent a message of more than {limit} bytes"
         if time.monotonic() - since > FLOOD_S:
-            since, passed = time.monotonic(), 0
+            since = time.monotonic()
+            passed = 0
         passed += len(data)
         if passed > FLOOD * limit:
             return f"sent more than {FLOOD * limit} bytes within {FLOOD_S:.0f} s"

@@ -41,7 +41,8 @@ class RunningCall:
         self.report: Report | None = None  # to the client of the request that waits now
         self.can_ask = False  # whether that client can ask its person
         self.waits_until = 0.0  # for an answer; monotonic seconds
-        self._session, self._params = session, params
+        self._session = session
+        self._params = params
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._answers: asyncio.Queue[Answer] = asyncio.Queue()
         self._work = anyio.CancelScope()

@@ -62,7 +62,8 @@ class UpstreamSession:
         changed: Callable[[], None],
         version: str = "",
     ) -> None:
-        self.upstream, self.version = upstream, version  # the version of the credential
+        self.upstream = upstream
+        self.version = version  # of the credential
         self.hashes: dict[str, str] = {}  # of the tools as they were listed on this session
         self.listed_at = 0.0
         self.has_changed = False  # the upstream has said so since then
@@ -70,7 +71,9 @@ class UpstreamSession:
         self.running: list[AskPerson | None] = []  # for each running call, how to ask its person
         self.problem = ""  # why it ended
         self.ready = anyio.Event()  # is connected, or has failed
-        self._headers, self._auth, self._changed = dict(headers), auth, changed
+        self._headers = dict(headers)
+        self._auth = auth
+        self._changed = changed
         self._closing = anyio.Event()
         self._client: Client | None = None
         self._stderr: IO[str] | None = None
@@ -145,7 +148,8 @@ class UpstreamSession:
             with anyio.fail_after(LIST_S):
                 # by the session, which learns from them which arguments the upstream wants as HTTP headers
                 tools = await _pages(client.session.list_tools, "tools")
-                resources, templates = [], []
+                resources = []
+                templates = []
                 if client.server_capabilities.resources is not None:
                     resources = await _pages(client.session.list_resources, "resources", may_lack=True)
                     templates = await _pages(
@@ -229,7 +233,8 @@ class _Watched:
     """The read stream of a transport, which reports its end. The SDK's client does not."""
 
     def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
-        self._stream, self._ended = stream, ended
+        self._stream = stream
+        self._ended = ended
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

@@ -103,7 +103,8 @@ def _of_schema(tool: Mapping[str, Any], approved: Mapping[str, Any] | None) -> I
     for name in sorted(set(arguments) & set(before)):
         if arguments[name] != before[name] and _is_wider(before[name], arguments[name]):
             yield _flag("widened inputs", f"argument {name}", "accepts more than before")
-    was, now = approved.get("annotations") or {}, tool.get("annotations") or {}
+    was = approved.get("annotations") or {}
+    now = tool.get("annotations") or {}
     if was.get("readOnlyHint") is True and now.get("readOnlyHint") is not True:
         yield _flag("no longer only reads", "annotations", "readOnlyHint")
     if was.get("readOnlyHint") is not True and now.get("readOnlyHint") is True:

@@ -184,7 +184,8 @@ def parts(pin: PinnedTool) -> list[ToolPart]:
     found = []
     for key, title in PARTS.items():
         show = _text if key != "name" else lambda value: reveal_name(str(value or ""))
-        before, after = show(approved.get(key)), show(pin.offered.get(key))
+        before = show(approved.get(key))
+        after = show(pin.offered.get(key))
         if before or after:
             found.append(_part(str(title), before, after) if pin.approved else ToolPart(str(title), "", after, True))
     return sorted(found, key=lambda part: not part.is_changed)
@@ -213,10 +214,12 @@ def _text(value: Any) -> str:
 def _part(title: str, before: str, after: str) -> ToolPart:
     if before == after:
         return ToolPart(title, before, after, False)
-    old, new = before.splitlines(), after.splitlines()
+    old = before.splitlines()
+    new = after.splitlines()
     shorter = min(len(old), len(new))
     start = next((index for index in range(shorter) if old[index] != new[index]), shorter)
     end = next((index for index in range(shorter - start) if old[-1 - index] != new[-1 - index]), shorter - start)
-    head, tail = max(start - CONTEXT_LINES, 0), max(end - CONTEXT_LINES, 0)
+    head = max(start - CONTEXT_LINES, 0)
+    tail = max(end - CONTEXT_LINES, 0)
     shown = ["\n".join(lines[head : len(lines) - tail]) for lines in (old, new)]
     return ToolPart(title, shown[0], shown[1], True, head, tail)

@@ -24,7 +24,8 @@ DELIVERIES_SHOWN = 20
 
 def for_each(model_admin: admin.ModelAdmin[Any], request: HttpRequest, rows: Any, act: Callable[[Any], Any]) -> None:
     """Do something with each selected row, and report how many succeeded and what the others' errors are."""
-    done, errors = 0, []
+    done = 0
+    errors = []
     for row in rows:
         try:
             act(row)

@@ -67,7 +67,8 @@ def body_of(caller: Caller, delivery: Delivery, found: Readable, *, with_texts: 
         data = {"memory_id": subject.pk.hex, "status": subject.status, "url": _link("memory", subject.pk)}
         record = subject
     else:
-        data, record = ({"import_id": delivery.record_id.hex} if delivery.record_id else {}), None
+        data = {"import_id": delivery.record_id.hex} if delivery.record_id else {}
+        record = None
     texts = _texts(record) if record and with_texts and not _is_forgotten(caller, record, subject) else {}
     whole = {"type": delivery.kind, "timestamp": delivery.occurred_at.isoformat(), "data": data | details | texts}
     return json.dumps(whole, ensure_ascii=False)

@@ -123,7 +123,8 @@ def rotate_secret(caller: Caller, *, endpoint_id: UUID | str) -> tuple[Endpoint,
         endpoint.previous_nonce = endpoint.nonce if is_trusted else ""
         endpoint.nonce = signing.new_nonce()
         secret = signing.secret_of(endpoint.nonce)
-        endpoint.secret_digest, endpoint.rotated_at = signing.digest_of(secret), timezone.now()
+        endpoint.secret_digest = signing.digest_of(secret)
+        endpoint.rotated_at = timezone.now()
         endpoint.save(update_fields=["previous_nonce", "nonce", "secret_digest", "rotated_at"])
     return endpoint, secret
 
@@ -152,7 +153,9 @@ def resume_endpoint(caller: Caller, *, endpoint_id: UUID | str) -> Endpoint:
         if not signing.is_known(endpoint):
             raise Conflict(gettext("has a secret that is no longer known: rotate it first"), field="endpoint_id")
         check_url(endpoint.url)
-        endpoint.paused_at, endpoint.pause_reason, endpoint.failing_since = None, "", None
+        endpoint.paused_at = None
+        endpoint.pause_reason = ""
+        endpoint.failing_since = None
         endpoint.save(update_fields=["set_up_by", "paused_at", "pause_reason", "failing_since"])
         waiting = Delivery.objects.filter(endpoint=endpoint, state=DeliveryState.WAITING)
         if waiting.update(attempts=0, next_try_at=timezone.now()):

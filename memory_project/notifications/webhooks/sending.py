@@ -165,7 +165,8 @@ def _request(caller: Caller, endpoint: Endpoint, delivery: Delivery, found: bodi
 
 def _note(endpoint: Endpoint, delivery: Delivery, answer: EndpointAnswer) -> None:
     """Store the result of a try, and pause an endpoint that has failed for a day or is gone."""
-    now, attempts = timezone.now(), delivery.attempts + 1
+    now = timezone.now()
+    attempts = delivery.attempts + 1
     tried = Delivery.objects.filter(pk=delivery.pk)
     this = Endpoint.objects.filter(pk=endpoint.pk)
     result = {"attempts": attempts, "tried_at": now, "status_code": answer.status_code, "error": answer.error}

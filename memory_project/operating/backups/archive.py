@@ -58,7 +58,8 @@ def write(target: Path, *, is_scheduled: bool = False) -> Backup:
             handle.flush()
             os.fsync(handle.fileno())
         os.link(draft, target)  # unlike a rename, fails if the target has been created in the meantime
-    backup.size, backup.seen_at = target.stat().st_size, datetime.now(UTC)
+    backup.size = target.stat().st_size
+    backup.seen_at = datetime.now(UTC)
     backup.save()
     return backup
 
@@ -95,7 +96,8 @@ def _manifest(backup: Backup, rows: dict[str, int]) -> dict[str, Any]:
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     member = tarfile.TarInfo(name)
-    member.size, member.mode = len(content), 0o600
+    member.size = len(content)
+    member.mode = 0o600
     archive.addfile(member, BytesIO(content))
 
 

@@ -118,7 +118,8 @@ def load_demo_catalog() -> int:
 
 def make_insights(people: dict[str, User]) -> int:
     callers = {login: build_caller(user, channel="demo") for login, user in people.items()}
-    curator, new = callers["priya"], 0
+    curator = callers["priya"]
+    new = 0
     for row in json.loads((FOLDER / "insights.json").read_text()):
         captured = capture(
             callers[row["by"]],

@@ -244,7 +244,8 @@ def store_slow() -> list[ExaminationResult]:
 
 
 def in_order(results: Iterable[ExaminationResult]) -> list[ExaminationResult]:
-    groups, names = list(GROUPS), list(NAMES)
+    groups = list(GROUPS)
+    names = list(NAMES)
     return sorted(results, key=lambda result: (groups.index(result.group), names.index(result.name)))
 
 

@@ -19,7 +19,8 @@ REFUSED = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 
 def mail() -> HealthFinding:
     """Connect and sign in to the mail server, without sending anything."""
-    host, port = settings.EMAIL_HOST, settings.EMAIL_PORT
+    host = settings.EMAIL_HOST
+    port = settings.EMAIL_PORT
     if not host:
         return ok(gettext_noop("no mail server is configured: links for people are shown for you to pass on"))
     try:

@@ -79,7 +79,8 @@ def secret_key() -> HealthFinding:
 def certificate() -> HealthFinding:
     """Check the certificate of COMMONPLACE_URL over the network."""
     parts = urlsplit(settings.COMMONPLACE_URL)
-    host, port = parts.hostname or "", parts.port or 443
+    host = parts.hostname or ""
+    port = parts.port or 443
     if parts.scheme != "https":
         return ok(gettext_noop("COMMONPLACE_URL is not https"))
     try:

@@ -64,7 +64,9 @@ def queue(work: Work) -> HealthFinding:
     fix = text(
         gettext_noop("Start more workers, or raise WORKERS. The page Tables → Queued tasks shows which tasks wait.")
     )
-    return (problem if waiting > STUCK_S else warning)(found, fix)
+    if waiting > STUCK_S:
+        return problem(found, fix)
+    return warning(found, fix)
 
 
 def failures(work: Work) -> HealthFinding:

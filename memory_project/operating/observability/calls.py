@@ -64,7 +64,9 @@ def task_done(task: str, is_success: bool, seconds: float) -> None:
 def outcome_of(code: str) -> str:
     if code in REFUSED:
         return "refused"
-    return code if code in OUTCOMES else "error" if code else "ok"
+    if code in OUTCOMES:
+        return code
+    return "error" if code else "ok"
 
 
 def _outcome_of_status(status: int) -> str:

@@ -36,7 +36,8 @@ class WithRequest(logging.Filter):
         record.request_id = request_context.request_id()
         record.trace_id = tracing.trace_id()
         if record.name == QUEUE and not settings.DEBUG and "Traceback (most recent call last)" in record.getMessage():
-            record.msg, record.args = failed_task(record.getMessage()), ()
+            record.msg = failed_task(record.getMessage())
+            record.args = ()
         return True
 
 
@@ -69,7 +70,8 @@ def without_texts(exc_info: Any) -> str:
 
 
 def _last_line(error: BaseException) -> str:
-    module, name = type(error).__module__, type(error).__qualname__
+    module = type(error).__module__
+    name = type(error).__qualname__
     if module == "builtins":  # the types of libraries that derive from OSError may quote a URL
         return f"{name}: {error}" if isinstance(error, TELLING) else name
     code = getattr(error, "sqlstate", None)

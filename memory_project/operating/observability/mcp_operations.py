@@ -19,7 +19,8 @@ async def measured(ctx: Any, call_next: Callable[[Any], Any]) -> Any:
     """Middleware of the SDK: record how long a message took."""
     if not tracing.is_on():
         return await call_next(ctx)
-    started, error_type = time.perf_counter(), ""
+    started = time.perf_counter()
+    error_type = ""
     try:
         result = await call_next(ctx)
         if _is_error(result):

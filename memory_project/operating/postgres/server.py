@@ -391,7 +391,8 @@ class EmbeddedPostgres:
             )
             connection.execute(LEAKPROOF)
             for (name,) in connection.execute(FOREIGN_TABLES, [OWNER]).fetchall():
-                table, owner = sql.Identifier(str(name)), sql.Identifier(OWNER)
+                table = sql.Identifier(str(name))
+                owner = sql.Identifier(OWNER)
                 connection.execute(sql.SQL("ALTER TABLE {} OWNER TO {}").format(table, owner))
 
 

@@ -16,4 +16,5 @@ class ReplicaConfig(AppConfig):
         from foundation.database import replica  # noqa: PLC0415 - needs loaded settings
         from memory_project.operating.replica import looks  # noqa: PLC0415 - needs loaded settings
 
-        replica.decide, replica.on_lost = looks.decide, looks.watch.lost
+        replica.decide = looks.decide
+        replica.on_lost = looks.watch.lost

@@ -25,7 +25,8 @@ def change_key() -> dict[str, int]:
     Returns the numbers of rows by what they are. Raises Invalid if SECRET_KEY is the database's key already, or if
     SECRET_KEY_FALLBACKS does not contain the earlier key.
     """
-    new, known = str(settings.SECRET_KEY), secret_key_check.stored()
+    new = str(settings.SECRET_KEY)
+    known = secret_key_check.stored()
     if known and secret_key_check.is_own(known):
         raise Invalid("is the key of this database already; set the new one first", field="SECRET_KEY")
     old = next((key for key in settings.SECRET_KEY_FALLBACKS if secret_key_check.fingerprint(key) == known), None)

@@ -69,7 +69,8 @@ def problem_of(payload: str) -> str:
         return "is signed with another secret key"
     except Exception as error:  # unpickling imports names, and can raise anything
         return f"can't be unpickled: {type(error).__name__}"
-    function, started = task["func"], task.get("started")
+    function = task["func"]
+    started = task.get("started")
     is_new = started is None or started > timezone.now() - UNKNOWN_KEPT
     if isinstance(function, str) and is_new and not _is_known(function):
         return f"needs the function {function[:200]}, which this version does not have"

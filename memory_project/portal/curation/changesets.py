@@ -145,7 +145,8 @@ def _rollback_report(result: rollback.RolledBack) -> Iterator[str]:
 @require_POST
 @login_required
 def approve(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
-    caller, notes = caller_from_request(request, channel="portal"), request.POST.get("notes", "")
+    caller = caller_from_request(request, channel="portal")
+    notes = request.POST.get("notes", "")
     try:
         applied = approvals.approve(caller, changeset_id=changeset_id, notes=notes)
     except DomainError as error:
@@ -159,7 +160,8 @@ def approve(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def decline(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
-    caller, notes = caller_from_request(request, channel="portal"), request.POST.get("notes", "")
+    caller = caller_from_request(request, channel="portal")
+    notes = request.POST.get("notes", "")
     try:
         approvals.decline(caller, changeset_id=changeset_id, notes=notes)
     except DomainError as error:

@@ -94,7 +94,8 @@ def conflict_of(
     """Return what the page needs to explain the refusal, and to repeat the decision with what the curator entered."""
     label, states = REPEATABLE[act]
     if insight.pending_edit:
-        label, states = OF_EDIT.get(act, label), set(InsightState) if act in OF_EDIT else set()
+        label = OF_EDIT.get(act, label)
+        states = set(InsightState) if act in OF_EDIT else set()
     view = reverse("review-undo", args=[insight.pk]) if act == "undo" else ""
     view = view or reverse("review-decide", args=[insight.pk, act])
     also = request.POST.getlist("also")

@@ -45,7 +45,8 @@ def debt_list(request: HttpRequest) -> HttpResponse:
     try:
         page = queries.debt_page(caller, chosen, request.GET.get("after", ""))
     except DomainError as error:
-        page, fault = queries.DebtPage([]), message_with_label(error)
+        page = queries.DebtPage([])
+        fault = message_with_label(error)
     people = experts.experts(caller, [row.urn for row in page.rows]) if page.rows else {}
     context = {
         "rows": [(row, people[row.urn]) for row in page.rows],

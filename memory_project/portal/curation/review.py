@@ -267,7 +267,8 @@ KINDS = {
 
 def snooze_end(data: Mapping[str, str]) -> datetime:
     """Return the midnight at which the chosen day begins: a date, or a number of days from today."""
-    days, day = data.get("until", ""), timezone.localdate()
+    days = data.get("until", "")
+    day = timezone.localdate()
     try:
         day = day + timedelta(days=int(days)) if days in SNOOZES else date.fromisoformat(data.get("date", ""))
     except ValueError:
@@ -345,7 +346,9 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     insight = queries.insight(caller, insight_id)
     form = InsightForm(request.POST or None, insight=insight)
     review_queue = _queue(caller, request)
-    seen, conflict, steps = _seen(request, insight_id) or version_of(insight), "", []
+    seen = _seen(request, insight_id) or version_of(insight)
+    conflict = ""
+    steps = []
     if request.method == "POST" and form.is_valid():
         try:
             edited = edit_insight(caller, Edit.read({"insight_id": insight_id, "seen": seen, **form.values()}))
@@ -358,7 +361,8 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
             form.refuse(error)
         except Conflict as error:  # what the curator typed stays in the form
             insight = queries.insight(caller, insight_id)
-            seen, conflict = version_of(insight), error.fault
+            seen = version_of(insight)
+            conflict = error.fault
             steps = steps_for(caller, error) if isinstance(error, ChangedMeanwhile) else []
         else:
             messages.success(request, gettext("Saved."))

@@ -37,7 +37,8 @@ class RowMatch:
 
 def score(name: str, text: str, other_words: str = "") -> float:
     """Return how well `name` matches, from 0 to 100. `other_words` are terms under which it is known, too."""
-    name, text = name.casefold(), text.casefold().strip()
+    name = name.casefold()
+    text = text.casefold().strip()
     wanted = WORDS.findall(text)
     if not wanted:
         return CONTAINS if text and text in name else 0

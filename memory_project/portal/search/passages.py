@@ -28,7 +28,8 @@ def excerpt(text: str, query: str, passage: tuple[int, int] | None = None) -> st
     pattern = words_of(query)
     start, stop = passage or (0, len(text))
     if pattern and passage and not pattern.search(text, start, stop):
-        start, stop = 0, len(text)
+        start = 0
+        stop = len(text)
     found = (
         [m for _, m in zip(range(MAX_MATCHES), pattern.finditer(text, start, stop), strict=False)] if pattern else []
     )

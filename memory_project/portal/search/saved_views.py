@@ -58,7 +58,8 @@ def address_of(view: SavedView) -> str:
 def save_view(request: HttpRequest) -> HttpResponse:
     back = local_page(request.POST.get("back_to", "")) or reverse("my-knowledge")
     try:
-        name, page = request.POST.get("name", ""), request.POST.get("page", "")
+        name = request.POST.get("name", "")
+        page = request.POST.get("page", "")
         view = saved_views.save(
             caller_from_request(request, channel="portal"), name=name, page=page, query=back.partition("?")[2]
         )
@@ -102,7 +103,8 @@ def rename_view(request: HttpRequest, view_id: int) -> HttpResponse:
 @require_POST
 @login_required
 def set_default_view(request: HttpRequest, view_id: int) -> HttpResponse:
-    caller, is_default = caller_from_request(request, channel="portal"), request.POST.get("is_default") == "1"
+    caller = caller_from_request(request, channel="portal")
+    is_default = request.POST.get("is_default") == "1"
     view = default_views.set_default(caller, view_id=view_id, is_default=is_default)
     if is_default:
         messages.success(request, gettext("My Knowledge now opens with “%(name)s”.") % {"name": view.name})

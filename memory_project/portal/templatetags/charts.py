@@ -57,10 +57,19 @@ def bars(points: Sequence[ChartPoint], title: str, name: str, bad_name: str = ""
 
 
 def _bar(points: Sequence[ChartPoint], index: int, peak: float, bad_name: str) -> dict[str, Any]:
-    point, step = points[index], WIDTH / len(points)
-    height, bad = (BASE - TOP) * point.value / peak, (BASE - TOP) * point.bad / peak
-    is_last = index == len(points) - 1
-    middle = round(index * step + step / 2, 1)
+    point = points[index]
+    step = WIDTH / len(points)
+    height = (BASE - TOP) * point.value / peak
+    bad = (BASE - TOP) * point.bad / peak
+    # The labels at both ends stay inside the view box.
+    label_x: float = round(index * step + step / 2, 1)
+    anchor = "middle"
+    if index == 0:
+        label_x = 0
+        anchor = "start"
+    elif index == len(points) - 1:
+        label_x = WIDTH
+        anchor = "end"
     return {
         "point": point,
         "text": _text_of(point, bad_name),
@@ -71,9 +80,8 @@ def _bar(points: Sequence[ChartPoint], index: int, peak: float, bad_name: str) -
         "bad_y": round(BASE - bad, 1),
         "bad_height": round(bad, 1),
         "labelled": (len(points) - 1 - index) % -(-len(points) // MAX_LABELS) == 0,
-        # The labels at both ends stay inside the view box.
-        "label_x": 0 if index == 0 else WIDTH if is_last else middle,
-        "anchor": "start" if index == 0 else "end" if is_last else "middle",
+        "label_x": label_x,
+        "anchor": anchor,
     }
 
 
@@ -151,7 +159,8 @@ def lineage(
     for number, side in enumerate(columns):
         first = (height - len(side) * (BOX_HEIGHT + BETWEEN) + BETWEEN) / 2
         for row, node_urn in enumerate(side):
-            x, y = number * (BOX + SIDE_GAP), first + row * (BOX_HEIGHT + BETWEEN)
+            x = number * (BOX + SIDE_GAP)
+            y = first + row * (BOX_HEIGHT + BETWEEN)
             nodes[node_urn] = _node(node_urn, x, y, node_urn == urn, counts.get(node_urn, (0, 0)))
     middle = nodes[urn]
     edges = [_edge(nodes[source], middle) for source in sides[0]]
@@ -181,7 +190,9 @@ def _node(urn: str, x: float, y: float, is_subject: bool, counts: tuple[int, int
 
 def _edge(start: dict[str, Any], end: dict[str, Any]) -> str:
     """Return the path of a curve from the right side of one box to the left side of another."""
-    x1, y1 = start["x"] + BOX, start["y"] + BOX_HEIGHT / 2
-    x2, y2 = end["x"], end["y"] + BOX_HEIGHT / 2
+    x1 = start["x"] + BOX
+    y1 = start["y"] + BOX_HEIGHT / 2
+    x2 = end["x"]
+    y2 = end["y"] + BOX_HEIGHT / 2
     middle = (x1 + x2) / 2
     return f"M{x1} {y1} C{middle} {y1} {middle} {y2} {x2} {y2}"

@@ -282,8 +282,10 @@ def word_diff(before: str, after: str) -> SafeString:
 
     Each mark contains the hidden label “removed” or “added” for screen readers.
     """
-    before, after = visible_text(before[:MAX_COMPARED]), visible_text(after[:MAX_COMPARED])
-    old, new = re.findall(r"\S+\s*", before), re.findall(r"\S+\s*", after)
+    before = visible_text(before[:MAX_COMPARED])
+    after = visible_text(after[:MAX_COMPARED])
+    old = re.findall(r"\S+\s*", before)
+    new = re.findall(r"\S+\s*", after)
     matcher = sequence_matching.matcher([word.strip() for word in old], [word.strip() for word in new])
     if matcher is None or matcher.ratio() < MIN_RATIO:
         return (
@@ -292,16 +294,19 @@ def word_diff(before: str, after: str) -> SafeString:
             else _mark_removed(before) + _mark_added(after)
         )
     parts: list[SafeString] = []
-    removed_text, added_text = "", ""
+    removed_text = ""
+    added_text = ""
     codes = matcher.get_opcodes()
     for index, (kind, i, j, k, m) in enumerate(codes):
         is_short_gap = kind == "equal" and j - i < MIN_UNCHANGED_WORDS and 0 < index < len(codes) - 1
         if kind != "equal" or is_short_gap:
-            removed_text, added_text = removed_text + "".join(old[i:j]), added_text + "".join(new[k:m])
+            removed_text = removed_text + "".join(old[i:j])
+            added_text = added_text + "".join(new[k:m])
             continue
         space = "" if added_text else _space_after(removed_text)
         parts += [_mark_removed(removed_text, space), _mark_added(added_text), format_html("{}", "".join(new[k:m]))]
-        removed_text, added_text = "", ""
+        removed_text = ""
+        added_text = ""
     return SafeString("".join([*parts, _mark_removed(removed_text), _mark_added(added_text)]))  # each part is escaped
 
 

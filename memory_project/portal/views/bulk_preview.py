@@ -56,7 +56,8 @@ VISIBILITIES = {
 @login_required
 def preview_batch(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    name, back = request.POST.get("act", ""), local_page(request.POST.get("back_to", "")) or reverse("my-knowledge")
+    name = request.POST.get("act", "")
+    back = local_page(request.POST.get("back_to", "")) or reverse("my-knowledge")
     ids, matching = _selected(caller, request)
     if name not in ACTS or not ids:
         messages.error(request, gettext("Select at least one memory first."))

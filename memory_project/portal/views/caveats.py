@@ -64,7 +64,8 @@ def _urn_of(urn: str, column: str) -> str:
 @require_POST
 @login_required
 def waive(request: HttpRequest) -> HttpResponse:
-    caller, form = caller_from_request(request, channel="portal"), request.POST
+    caller = caller_from_request(request, channel="portal")
+    form = request.POST
     try:
         urns = [form.get("target", "")]
         given = {"waives": form.get("id", ""), "entity_urns": urns, "insight_text": form.get("reason", "").strip()}
@@ -79,7 +80,8 @@ def waive(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def reinstate(request: HttpRequest) -> HttpResponse:
-    caller, form = caller_from_request(request, channel="portal"), request.POST
+    caller = caller_from_request(request, channel="portal")
+    form = request.POST
     try:
         given = {"reinstates": form.get("id", ""), "entity_urns": [form.get("target", "")]}
         caveat_waivers.reinstate(caller, Reinstate.read(given))

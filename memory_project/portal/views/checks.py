@@ -44,7 +44,8 @@ def _form(request: HttpRequest, record_id: UUID, check: MemoryCheck | None) -> H
     """Show the form. The button Run shows the result without storing anything, the button Save stores the check."""
     caller = caller_from_request(request, channel="portal")
     record = services.changeable(caller, record_id)
-    sources, tried = list(readable_sources(caller)), None
+    sources = list(readable_sources(caller))
+    tried = None
     form = CheckForm(request.POST or None, initial=_initial(check), sources=sources)
     if request.method == "POST" and form.is_valid():
         try:
@@ -57,7 +58,8 @@ def _form(request: HttpRequest, record_id: UUID, check: MemoryCheck | None) -> H
             form.refuse(error)
     context: dict[str, Any] = {"form": form, "record": record, "check": check, "sources": sources}
     if tried:
-        outcome, result = tried.trial.outcome, tried.trial.result
+        outcome = tried.trial.outcome
+        result = tried.trial.result
         context |= {
             "outcome": outcome,
             "label": CheckState(outcome.state).label,
@@ -97,7 +99,8 @@ def change_check(request: HttpRequest, record_id: UUID, check_id: UUID, act: str
         elif act == "run":
             check = services.run_check(caller, RunCheck.read(place))
             text = gettext("The check ran: %(result)s.") % {"result": TEXTS[check.last_run["code"]]}
-            (messages.success if check.state == CheckState.PASSED else messages.warning)(request, text)
+            level = messages.SUCCESS if check.state == CheckState.PASSED else messages.WARNING
+            messages.add_message(request, level, text)
         else:
             raise NotFound(gettext("%(act)r is not a known action") % {"act": act})
     except DomainError as error:

@@ -139,15 +139,13 @@ def memories(subject: PageSubject) -> dict[str, Any]:
 def lineage(subject: PageSubject) -> dict[str, Any]:
     found: dict[str, list[str]] = {"upstream": [], "downstream": []}
     note = ""
-    for direction in found if subject.catalog else ():
-        try:
-            nodes = subject.catalog.lineage(  # type: ignore[union-attr]  # checked in the loop's condition
-                subject.urn, direction=direction, hops=1, limit=MAX_NEIGHBORS + 1
-            )
-        except (CatalogUnavailable, CatalogRefused) as error:
-            note = error.message
-            break
-        found[direction] = [node.urn for node in nodes]
+    try:
+        if subject.catalog:
+            for direction in found:
+                nodes = subject.catalog.lineage(subject.urn, direction=direction, hops=1, limit=MAX_NEIGHBORS + 1)
+                found[direction] = [node.urn for node in nodes]
+    except (CatalogUnavailable, CatalogRefused) as error:
+        note = error.message
     is_cut = any(len(urns) > MAX_NEIGHBORS for urns in found.values())
     sides = {direction: urns[:MAX_NEIGHBORS] for direction, urns in found.items()}
     counts = timeline.memory_counts(subject.caller, [subject.urn, *sides["upstream"], *sides["downstream"]])

@@ -173,7 +173,9 @@ def _surroundings(caller: Caller, choice: Choice, contents: Contents, as_of: dat
     picture = Picture(center=center.number)
     for number in around.numbers:
         if entity := found.get(number):
-            style = "center" if number == center.number else "open" if number in choice.expanded else ""
+            style = "open" if number in choice.expanded else ""
+            if number == center.number:
+                style = "center"
             picture.add_entity(entity, _target(choice, number, style), counts.get(entity.urn, (0, 0)), style)
     for urn in catalog:
         picture.add_catalog_entity(urn, counts.get(urn, (0, 0)))

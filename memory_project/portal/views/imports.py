@@ -67,7 +67,8 @@ def import_detail(request: HttpRequest, import_id: UUID) -> HttpResponse:
         if not staged.is_working:
             response["HX-Refresh"] = "true"  # the page has other buttons now
         return response
-    outcome, text = request.GET.get("outcome", ""), request.GET.get("q", "").replace("\0", "")
+    outcome = request.GET.get("outcome", "")
+    text = request.GET.get("q", "").replace("\0", "")
     after = request.GET.get("after", "0")
     rows, next_number = report.page(
         report.rows_of(staged, outcome if outcome in RowOutcome.values else "", text),

@@ -115,8 +115,10 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     record = queries.get(caller, record_id, **queries.HAS_REPORTS, **citations.HAS_CITATIONS)
     versions = chain(caller, record)
     verdicts, own_feedback = feedback.feedback_for(caller, record)
-    insight, may_review = curation.insight_of(caller, record), can_review(caller, record)
-    may_change, changes = caller.can_edit_for(record.created_by), history(caller, record, versions)
+    insight = curation.insight_of(caller, record)
+    may_review = can_review(caller, record)
+    may_change = caller.can_edit_for(record.created_by)
+    changes = history(caller, record, versions)
     traces = traces_of(caller, [link.pk for link in versions]) if insight or len(versions) > 1 else []
     is_approved = insight is not None and insight.state in decisions.IN_FORCE
     context = {
@@ -314,7 +316,9 @@ def _settle(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
             gettext("is missing"), field="entity_urns", allowed=gettext("an entity, or the button for no entity")
         )
     columns = [{"urn": urn, "column": column, "relevance": gettext("the text names it")}] if column else []
-    entities = [] if urn == NOTHING else [urn] if urn else names
+    entities = [urn] if urn else names
+    if urn == NOTHING:
+        entities = []
     operation = AssignEntities.read({"id": record_id, "entity_urns": entities, "related_columns": columns})
     record = entity_assignment.assign_entities(caller, operation)
     if record.pending_message:

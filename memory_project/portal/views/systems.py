@@ -67,7 +67,8 @@ def upstream_callback(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     given = {name: request.GET.get(name, "")[:MAX_PARAMETER] for name in ("state", "code", "error")}
     answer = sign_in.SignInAnswer(**given, issuer=request.GET.get("iss"))
-    name, failed = "", None
+    name = ""
+    failed = None
     try:
         upstream = sign_in.finish(caller, answer=answer)
         name = upstream.name

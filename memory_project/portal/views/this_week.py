@@ -45,7 +45,8 @@ def week_of_review(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied
     week = Week.named(request.GET.get("week", ""))
     agreement = curation.agreement(caller, week)
-    second, agreed = sum(one.second for one in agreement), sum(one.agreed for one in agreement)
+    second = sum(one.second for one in agreement)
+    agreed = sum(one.agreed for one in agreement)
     context = {
         **_head(week),
         "may_curate": True,

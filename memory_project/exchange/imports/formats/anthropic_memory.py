@@ -71,7 +71,8 @@ def _rows(place: str, value: Any) -> Iterator[ImportedRow]:
 
 
 def _observations(place: str, entity: Mapping[str, Any]) -> Iterator[ImportedRow]:
-    name, observations = entity["name"], entity["observations"]
+    name = entity["name"]
+    observations = entity["observations"]
     if not isinstance(name, str) or not isinstance(observations, list):
         yield problem_row(place, "has a name that is not a text, or observations that are not a list")
         return

@@ -125,7 +125,8 @@ class Archive:
 
 class _Stream(io.RawIOBase):
     def __init__(self, file: object, path: str) -> None:
-        self.file, self.path = file, path
+        self.file = file
+        self.path = path
 
     def readable(self) -> bool:
         return True
@@ -173,7 +174,9 @@ def _likelihood(name: str) -> int:
 
 
 def _letter_score(name: str, at: int) -> int:
-    letter, before, after = name[at], name[at - 1 : at], name[at + 1 : at + 2]
+    letter = name[at]
+    before = name[at - 1 : at]
+    after = name[at + 1 : at + 2]
     is_capital_within_word = letter.isupper() and (before.islower() or (before.isalpha() and after.islower()))
     if is_capital_within_word or not letter.isalpha():
         return -1
@@ -189,7 +192,8 @@ def _unicode_path(info: zipfile.ZipInfo) -> str:
     rest = info.extra
     while len(rest) >= 4:
         kind, size = struct.unpack_from("<HH", rest)
-        field, rest = rest[4 : 4 + size], rest[4 + size :]
+        field = rest[4 : 4 + size]
+        rest = rest[4 + size :]
         if kind != UNICODE_PATH or size <= 5:
             continue
         version, checksum = struct.unpack_from("<BL", field)
@@ -231,7 +235,8 @@ def members_at_start(start: bytes) -> Iterator[tuple[str, bytes]]:
     position = 0
     while start.startswith(SIGNATURE, position) and len(start) >= position + 30:
         header = start[position : position + 30]
-        flags, method = int.from_bytes(header[6:8], "little"), int.from_bytes(header[8:10], "little")
+        flags = int.from_bytes(header[6:8], "little")
+        method = int.from_bytes(header[8:10], "little")
         packed_size = int.from_bytes(header[18:22], "little")
         name_end = position + 30 + int.from_bytes(header[26:28], "little")
         begin = name_end + int.from_bytes(header[28:30], "little")

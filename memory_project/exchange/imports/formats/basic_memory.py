@@ -60,10 +60,12 @@ def _observation(title: str, line: str) -> dict[str, Any] | None:
     match = OBSERVATION.fullmatch(line)
     if not match:
         return None
-    category, text = match[1].strip(), match[2].strip()
+    category = match[1].strip()
+    text = match[2].strip()
     context = ""
     if with_context := CONTEXT.fullmatch(text):
-        text, context = with_context[1], with_context[2].strip()
+        text = with_context[1]
+        context = with_context[2].strip()
     metadata = {"category": category, "context": context}
     content = f"{title}: {text} ({context})" if context else f"{title}: {text}"
     return {"content": content, "tags": TAG.findall(text), "metadata": metadata}
@@ -73,7 +75,9 @@ def _relation(title: str, line: str) -> dict[str, Any] | None:
     match = RELATION.fullmatch(line)
     if not match:
         return None
-    kind, target, context = match[1] or match[2] or match[3], match[4].strip(), (match[5] or "").strip()
+    kind = match[1] or match[2] or match[3]
+    target = match[4].strip()
+    context = (match[5] or "").strip()
     content = f"{title} {kind.replace('_', ' ')} {target}"
     metadata = {"relation_type": kind, "to": target, "context": context}
     return {

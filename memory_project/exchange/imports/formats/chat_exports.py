@@ -76,7 +76,8 @@ def items_of_files(
     A file without items loses nothing of the others: an account without projects has an empty list of them. Raises
     Invalid if no file has an item.
     """
-    is_empty, refusal = True, None
+    is_empty = True
+    refusal = None
     problems: list[tuple[str, ImportedRow]] = []
     for path, content in json_files(file, name, is_wanted):
         if isinstance(content, ImportedRow):
@@ -148,7 +149,8 @@ def service_at_start(start: bytes) -> str:
 
 
 def _service_of_keys(keys: dict[str, set[str]]) -> str:
-    items, whole = keys.get("item", set()), keys.get("", set())
+    items = keys.get("item", set())
+    whole = keys.get("", set())
     if items >= {"mapping", "title"}:
         return CHATGPT
     is_project = {"uuid", "name", "docs"}

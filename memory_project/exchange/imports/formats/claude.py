@@ -66,7 +66,8 @@ def _conversation_rows(place: str, conversation: Mapping[str, Any]) -> Iterator[
 
 
 def _message(value: Mapping[str, Any]) -> ChatMessage | None:
-    role, blocks = value.get("sender"), value.get("content")
+    role = value.get("sender")
+    blocks = value.get("content")
     # A message's blocks are also its thoughts and the calls of tools. Older exports have only the text.
     texts = [block.get("text") for block in blocks if _is_text(block)] if isinstance(blocks, list) else []
     text = joined(texts) or joined([value.get("text")])
@@ -80,7 +81,8 @@ def _is_text(block: Any) -> bool:
 
 
 def _project_rows(place: str, project: Mapping[str, Any]) -> Iterator[ImportedRow]:
-    docs, project_name = project["docs"], str(project.get("name") or "")[:200]
+    docs = project["docs"]
+    project_name = str(project.get("name") or "")[:200]
     if not isinstance(docs, list) or not docs:
         yield problem_row(place, f"the project {project_name!r} has no documents")
         return

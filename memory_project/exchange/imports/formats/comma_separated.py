@@ -116,7 +116,8 @@ def _rows(lines: Lines, delimiter: str, names: Sequence[str]) -> Iterator[Import
     # strict, because otherwise a file that is cut within quotes would end without an error.
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
     while True:
-        start, lines.row_length = lines.count + 1, 0
+        start = lines.count + 1
+        lines.row_length = 0
         try:
             cells = next(reader, None)
         except (csv.Error, RowTooLong) as error:

@@ -51,7 +51,9 @@ def read(file: BinaryIO, name: str) -> Iterator[ImportedRow]:
 def _rows(lines: Iterator[JsonLine]) -> Iterator[ImportedRow]:
     header = _header(next(lines, JsonLine(0)))
     of = str(header.get("of") or "") if header.get("scope") == "person" else ""
-    known, counts, end = kinds(), Counter[str](), None
+    known = kinds()
+    counts = Counter[str]()
+    end = None
     for line in lines:
         kind = line.value.get("kind")
         if end is not None:
@@ -108,7 +110,8 @@ def _missing(end: JsonLine | None, counts: Mapping[str, int]) -> Iterator[Import
         return
     for kind in sorted({*declared, *counts}):
         if declared.get(kind, 0) != counts.get(kind, 0):
-            found, written = counts.get(kind, 0), declared.get(kind, 0)
+            found = counts.get(kind, 0)
+            written = declared.get(kind, 0)
             yield ImportedRow(
                 place=end.place, problem=f"{found} rows of the kind {kind[:40]} were read, {written} were exported"
             )

@@ -78,7 +78,8 @@ def why_not_read(data: Mapping[str, Any]) -> str:
 
 def _check_events(source: str) -> None:
     """Check the structure before anything is built. Aliases could multiply a text, and nesting exhausts the stack."""
-    depth, keys = 0, set()
+    depth = 0
+    keys = set()
     is_key = True  # whether the next event on the first level is a key
     for event in yaml.parse(source, Loader=LOADER):
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):

@@ -66,7 +66,8 @@ class _Builder:
     problem: str = ""
 
     def __post_init__(self) -> None:
-        self.open, self.keys = [self.root], [""]
+        self.open = [self.root]
+        self.keys = [""]
 
     def feed(self, event: str, value: Any) -> None:
         self.depth += (event in START_EVENTS) - (event in END_EVENTS)
@@ -75,7 +76,8 @@ class _Builder:
         if self.values > MAX_ITEM_VALUES or self.characters > MAX_ITEM_TEXT:
             self.problem = "is too large"
         if self.problem:
-            self.open, self.root = [], {}
+            self.open = []
+            self.root = {}
         elif event in END_EVENTS:
             self.open.pop()
             self.keys.pop()
@@ -87,9 +89,13 @@ class _Builder:
             self._add(event, value)
 
     def _add(self, event: str, value: Any) -> None:
-        new: Any = {} if event == "start_map" else [] if event == "start_array" else value
-        if isinstance(new, Decimal):
-            new = float(new)
+        new = value
+        if event == "start_map":
+            new = {}
+        elif event == "start_array":
+            new = []
+        elif isinstance(value, Decimal):
+            new = float(value)
         container = self.open[-1]
         if isinstance(container, dict):
             container[self.keys[-1]] = new
@@ -123,7 +129,8 @@ def read_items(file: BinaryIO, paths: Collection[str]) -> Iterator[Item]:
                 builder.feed(event, value)
                 if not builder.depth:
                     yield Item(path, counts[path], builder.root, builder.problem)
-                    builder, is_empty = None, False
+                    builder = None
+                    is_empty = False
             elif event == "map_key":
                 names[-1] = value
             elif event in END_EVENTS:
@@ -200,7 +207,8 @@ class Joined(io.RawIOBase):
     """Two files, one after the other. Zip members can't be read from their start again."""
 
     def __init__(self, first: BinaryIO, second: BinaryIO) -> None:
-        self.first, self.second = first, second
+        self.first = first
+        self.second = second
 
     def readable(self) -> bool:
         return True

@@ -157,7 +157,9 @@ def comma_list(text: str) -> str:
 
 def _flattened(values: Any) -> Iterator[Any]:
     """Yield the values of lists in lists: `[[topic]]` is a link in some programs, and a nested list in YAML."""
-    for value in values if isinstance(values, list) else ():
+    if not isinstance(values, list):
+        return
+    for value in values:
         if isinstance(value, list):
             yield from _flattened(value)
         elif value is not None:
@@ -187,7 +189,8 @@ def split_text(text: str, limit: int = CONTENT_MAX) -> list[str]:
 
     Each cut is in the middle half of what it divides, so that no part is tiny.
     """
-    waiting, parts = [text.strip()], []
+    waiting = [text.strip()]
+    parts = []
     while waiting:
         part = waiting.pop()
         if len(part) <= limit:
@@ -200,7 +203,9 @@ def split_text(text: str, limit: int = CONTENT_MAX) -> list[str]:
 
 def _cut(text: str) -> tuple[int, int]:
     """Return the end of the first half and the start of the second."""
-    low, middle, high = len(text) // 4, len(text) // 2, len(text) * 3 // 4
+    low = len(text) // 4
+    middle = len(text) // 2
+    high = len(text) * 3 // 4
     for pattern in BREAKS:
         spans = [match.span() for match in pattern.finditer(text, low, high)]
         if spans:

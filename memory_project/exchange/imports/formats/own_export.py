@@ -32,7 +32,8 @@ def own_row(place: str, content: str, values: Mapping[str, Any]) -> ImportedRow:
     if values.get("tier"):
         return problem_row(place, "tier: belongs to a conversation; allowed: the JSON lines export", key=key)
     data = {name: values.get(name) for name in KEPT}
-    source, metadata = values.get("source"), values.get("metadata")
+    source = values.get("source")
+    metadata = values.get("metadata")
     if isinstance(metadata, dict):
         metadata = {name: value for name, value in metadata.items() if name not in RESERVED_METADATA}
     data |= {"content": content, "source": source if source in SOURCES else None, "metadata": metadata}

@@ -36,7 +36,9 @@ class Command(BaseCommand):
         person = get_user_model()._default_manager.filter(email=email.strip().lower()).first()
         if person is None:
             raise CommandError(f"There is no user {email!r}. The admin lists all users under People.")
-        name = stream.INSTALLATION if installation else stream.PERSONA if persona else stream.PERSON
+        name = stream.PERSONA if persona else stream.PERSON
+        if installation:
+            name = stream.INSTALLATION
         wanted = export_format(format)
         try:
             caller = build_caller(person, channel="command")
