@@ -595,7 +595,7 @@ DATAHUB_GMS_TOKEN = env.text("DATAHUB_GMS_TOKEN")  # a personal access token
 DATAHUB_TIMEOUT_S = env.number("DATAHUB_TIMEOUT_S", 10.0, 0.1, 300.0)  # seconds until DataHub counts as unavailable
 # minutes between comparisons of memories with the catalog
 STALENESS_INTERVAL_MIN = env.number("STALENESS_INTERVAL_MIN", 15, 1, 10_080)
-# different people from which numbers of calls about an entity count for its knowledge debt (docs/debt.md)
+# different people from which numbers of calls about an entity count for its knowledge debt
 DEBT_MIN_PEOPLE = env.number("DEBT_MIN_PEOPLE", 3, 2, 100)
 # calls about an entity from which a person is named as one who might know; 0: never
 DEBT_FREQUENT_CALLS = env.number("DEBT_FREQUENT_CALLS", 0, 0, 100_000)

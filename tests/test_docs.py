@@ -68,7 +68,7 @@ def test_every_test_that_the_threat_model_names_exists() -> None:
 
 
 def test_links_between_documents_have_existing_targets() -> None:
-    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "templates/help").glob("*.md")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name}: {target}"
 
@@ -121,7 +121,9 @@ def test_the_examples_of_extending_are_in_the_files_that_they_name() -> None:
         assert any(file[start : start + len(quoted)] == quoted for start in starts), name
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "templates/help").glob("*.md")]), ids=lambda page: page.stem
+)
 def test_no_page_has_the_same_heading_twice(page: Path) -> None:
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ .*", prose, re.MULTILINE)

@@ -21,6 +21,7 @@ from memory_project.portal.views import (
     entity,
     exports,
     graph,
+    help,
     imports,
     memories,
     notifications,
@@ -37,6 +38,7 @@ from memory_project.portal.views import (
 urlpatterns = [
     path("", memories.my_knowledge, name="my-knowledge"),
     path("ask/", ask.ask, name="ask"),
+    path("help/<slug:topic>/", help.help_page, name="help"),
     path("memories/new/", memories.create_memory, name="create-memory"),
     path("memories/import/", imports.import_memories, name="import-memories"),
     path("memories/import/<id:import_id>/", imports.import_detail, name="import"),

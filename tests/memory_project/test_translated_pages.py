@@ -42,8 +42,8 @@ SAME = [
     (r"PostgreSQL \d+|deterministic(?:-384)?", "versions and models"),
     (r"Revenue", "the word that a correction of the test's data keeps"),
 ]
-# Routes whose pages are made for programs and for operators of the database, in English.
-ENGLISH = {"api-start", "api-docs", "api-redoc", "api-schema"}
+# Routes whose pages are in English: the help, and those for programs and for operators of the database.
+ENGLISH = {"help", "api-start", "api-docs", "api-redoc", "api-schema"}
 DJANGO = (
     "_add",
     "_delete",

@@ -31,6 +31,7 @@ from memories.writing.bulk_actions import UNCHANGED
 from memories.writing.entity_assignment import Offer
 from memory_project.accounts.names import name_of
 from memory_project.portal import labels, memory_list, validity_texts
+from memory_project.portal.help_topics import topic_of
 from memory_project.portal.search import passages
 from memory_project.portal.undo_messages import undo_in
 from memory_project.web import locale
@@ -59,6 +60,13 @@ def nav_link(context: Mapping[str, Any], name: str, icon: str, label: str, count
     if name == "admin:tables":
         is_current = context.get("opts") is not None or path == href  # also on the pages of a single table
     return {"href": href, "icon": icon, "label": label, "count": count, "current": is_current}
+
+
+@register.simple_tag(takes_context=True)
+def help_topic(context: Mapping[str, Any]) -> str:
+    """Return the topic of the help that explains the current page."""
+    match = context["request"].resolver_match
+    return topic_of(match.url_name or "" if match else "")
 
 
 @register.inclusion_tag("_export_list.html", takes_context=True)
