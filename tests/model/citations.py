@@ -18,7 +18,7 @@ class Cited:
     text: Text
     noted: str = ""
     reason: str = ""
-    insight_state: str = ""
+    rollbacks: int = 0  # of the cited insight, as far as they were noticed
     is_rolled_back: bool = False
     is_unsure: bool = False  # whether it is open is taken over from the product
 
@@ -32,6 +32,10 @@ class Document:
     owner: str
     cited: dict[str, Cited] = field(default_factory=dict)  # by the name of the memory
     erased: int = 0
+
+
+def rollbacks_of(m: Memory) -> int:
+    return m.insight.rollbacks if m.insight else 0
 
 
 def may_cite(e: Expected, person: Person, m: Memory) -> set[str]:
@@ -60,8 +64,7 @@ class Documents:
         if document is None:
             document = Document(person.name)
             self.rows.append((person.name, document))
-        state = m.insight.state if m.insight else ""
-        document.cited.setdefault(m.name, Cited(m.text, insight_state=state))
+        document.cited.setdefault(m.name, Cited(m.text, rollbacks=rollbacks_of(m)))
 
     def acknowledge(self, person: Person) -> None:
         """A corrected memory is followed to its last correction that the person may read."""
@@ -77,8 +80,7 @@ class Documents:
                 continue
             del document.cited[name]
             if last.name not in document.cited:
-                state = last.insight.state if last.insight else ""
-                document.cited[last.name] = Cited(last.text, insight_state=state)
+                document.cited[last.name] = Cited(last.text, rollbacks=rollbacks_of(last))
 
     def _last(self, person: Person, m: Memory) -> Memory:
         while m.state == "superseded" and self.e.sees(person, m):
@@ -131,12 +133,11 @@ class Documents:
 
     def _update(self, name: str, cited: Cited) -> None:
         m = self.e.memories[name]
-        state = m.insight.state if m.insight else ""
-        if cited.insight_state == "applied" and state == "pending":
+        if rollbacks_of(m) > cited.rollbacks:
             cited.is_rolled_back = True
-        elif state == "applied":
+        elif m.insight and m.insight.state == "applied":
             cited.is_rolled_back = False
-        cited.insight_state = state
+        cited.rollbacks = rollbacks_of(m)
         if m.status != "active":
             cited.reason = m.status
         elif m.text != cited.text:

@@ -109,6 +109,7 @@ class Insight:
     pending_edit: dict[str, Any] = field(default_factory=dict)
     edit_by: str = ""
     edit_approved: bool = False  # the last decision approved an edit
+    rollbacks: int = 0  # number of its changesets that were rolled back
 
 
 @dataclass

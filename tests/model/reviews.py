@@ -311,6 +311,7 @@ def roll_back(e: Expected, person: Person, changeset: Changeset) -> None:
     for m in bound:
         _leave_chain(e, person, m)
         back_to_pending(e, m)
+        m.insight.rollbacks += 1  # type: ignore[union-attr]  # bound memories are insights
     e.compare_after_write({entity.name})
 
 

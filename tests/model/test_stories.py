@@ -294,6 +294,15 @@ def test_a_citation_of_an_insight_follows_its_rollback_and_a_second_application(
     assert story.documents.rows[0][1].cited["m1"].reason == ""
 
 
+def test_a_citation_is_told_of_the_rollback_of_a_changeset_that_was_applied_in_part(story: Story) -> None:
+    insight = approved(story, "orders")
+    changeset = story.apply("cora", insight, [("tag", True), ("description", "Text 1.")], writes_left=1)
+    story.cite("bob", insight)
+    story.catalog_returns()
+    story.roll_back("cora", changeset)
+    assert story.documents.rows[0][1].cited[insight].reason == "rolled_back"
+
+
 def test_an_acknowledged_correction_is_cited_from_then_on(story: Story) -> None:
     first = story.remember("alice", ["orders"])
     story.cite("bob", first)
