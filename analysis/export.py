@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from django.core import signing
 from django.db import connection, transaction
@@ -16,7 +13,7 @@ from analysis import operations, sessions
 from analysis.querying.filters import field_name
 from analysis.querying.query import QueryScope, documents, projected, require_fields, run, scope
 from analysis.sources import declared
-from foundation.downloads.formulas import escape_formula
+from foundation.downloads.csv_lines import csv_line
 from foundation.operations.errors import Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller
 
@@ -78,12 +75,12 @@ def lines(export: AnalysisExport) -> Iterator[str]:
     base, params = export.scope.sql()
     data, projection = projected(export.fields)
     if export.format == "csv":
-        yield _csv([[escape_formula(name) for name in names]])
+        yield csv_line(names)
     with transaction.atomic(), connection.chunked_cursor() as cursor:
         cursor.execute(f"SELECT {data} {base} ORDER BY id", [*projection, *params])
         while rows := cursor.fetchmany(CHUNK):
             if export.format == "csv":
-                yield _csv([[_cell(row.get(name)) for name in names] for row in documents(rows)])
+                yield "".join(csv_line(map(row.get, names)) for row in documents(rows))
             else:
                 chosen_rows = [{n: row[n] for n in export.fields or row if n in row} for row in documents(rows)]
                 yield "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in chosen_rows)
@@ -93,13 +90,3 @@ def _columns(selection: QueryScope) -> list[str]:
     base, params = selection.sql()
     rows = run(KEYS.format(scope=base), params)
     return [name for (name,) in rows][:MAX_COLUMNS]
-
-
-def _cell(value: Any) -> Any:
-    return escape_formula(json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value)
-
-
-def _csv(rows: Sequence[Sequence[Any]]) -> str:
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,7 +12,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseBase
 from django.utils import timezone
 
-from foundation.downloads.formulas import escape_formula
+from foundation.downloads.csv_lines import csv_line
 from foundation.downloads.streaming import streamed
 from foundation.people.caller import Caller
 
@@ -48,22 +46,16 @@ def download(
 
 
 def _csv_lines(titles: Sequence[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[bytes]:
-    yield _csv_line(titles)
+    yield csv_line(titles).encode()
     for row in rows:
-        yield _csv_line([_cell(value) for value in row])
-
-
-def _csv_line(cells: Sequence[Any]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text).writerow([escape_formula(cell) for cell in cells])
-    return text.getvalue().encode()
+        yield csv_line(map(_cell, row)).encode()
 
 
 def _cell(value: Any) -> Any:
     value = _plain(value)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
-    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else value
+    return value
 
 
 def _json_lines(titles: Sequence[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[bytes]:

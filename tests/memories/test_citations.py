@@ -13,7 +13,7 @@ from django.conf import settings
 from django.utils import timezone
 from pydantic_core import PydanticCustomError
 
-from foundation.downloads.formulas import escape_formula
+from foundation.downloads.csv_lines import escape_formula
 from foundation.operations.errors import DomainError, Invalid, NotFound
 from foundation.people.caller import Caller
 from memories import services

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -23,9 +21,9 @@ from memory_project.mcp.gateway import pins, tool_queue
 from memory_project.mcp.gateway.models import PinDecision, PinnedTool
 from memory_project.mcp.gateway.names import offered_name
 from memory_project.web.error_labels import message_with_label, message_without_field
+from memory_project.web.last_decision import LastDecision
 
-LAST = "last_tool_decision"  # session key of the last decision, which the next page reports and offers to undo
-UNDO_S = 10  # seconds for which a page offers to undo the last decision
+LAST = LastDecision("last_tool_decision")
 MAX_NOTE = 500
 STATE_TITLES = {
     "waiting": gettext_lazy("Waiting"),
@@ -65,7 +63,7 @@ def tool_list(request: HttpRequest) -> HttpResponseBase:
         "upstreams": names,
         "unflagged": len(tool_queue.unflagged(caller, upstream)) if upstream and state == "waiting" else 0,
         "has_upstreams": bool(names or tool_queue.declared()),
-        "last": _last(request),
+        "last": LAST.offered(request),
     }
     return render(request, "operate/upstream_tools.html", context)
 
@@ -90,7 +88,7 @@ def _show(request: HttpRequest, caller: Caller, pin_id: int, *, conflict: str = 
         "conflict": conflict,
         "note": note,
         "max_note": MAX_NOTE,
-        "last": _last(request),
+        "last": LAST.offered(request),
     }
     return render(request, "operate/upstream_tool.html", context, status=409 if conflict else 200)
 
@@ -121,7 +119,7 @@ def decide(request: HttpRequest, pin_id: int, act: str) -> HttpResponse:
         return _show(request, caller, pin_id, conflict=message_without_field(error), note=note)
     pin = decision.pin
     text = gettext("“%(tool)s” is accepted.") if decision.accepted else gettext("“%(tool)s” is refused.")
-    _remember(request, [decision], text % {"tool": offered_name(pin.upstream, pin.tool)})
+    LAST.keep(request, text % {"tool": offered_name(pin.upstream, pin.tool)}, ids=[decision.pk])
     following = tool_queue.rows(caller, state="waiting").order_by("-changed_at", "pk").first()
     return redirect("admin:upstream-tool", following.pk) if following else redirect("admin:upstream-tools")
 
@@ -136,7 +134,7 @@ def accept_all(request: HttpRequest, upstream: str) -> HttpResponse:
             messages.error(request, message_with_label(error))
             return redirect(request.path)
         text = ngettext("%(n)s tool is accepted.", "%(n)s tools are accepted.", len(decided)) % {"n": len(decided)}
-        _remember(request, decided, text)
+        LAST.keep(request, text, ids=[decision.pk for decision in decided])
         return redirect(_address(upstream=upstream))
     found = tool_queue.unflagged(caller, upstream)
     if not found:
@@ -157,7 +155,8 @@ def undo(request: HttpRequest) -> HttpResponse:
     """Undo the decision that the form names, or the last ones of this session."""
     caller = operator_of(request)
     given = request.POST.get("decision", "")
-    last = request.session.pop(LAST, None) or {}
+    last = LAST.stored(request)
+    LAST.forget(request)
     ids = [int(given)] if given.isascii() and given.isdecimal() and len(given) < 19 else last.get("ids", [])
     undone: list[PinDecision] = []
     for decision_id in ids:
@@ -172,17 +171,6 @@ def undo(request: HttpRequest) -> HttpResponse:
 
 def _note(request: HttpRequest) -> str:
     return request.POST.get("note", "").replace("\x00", "").strip()[:MAX_NOTE]
-
-
-def _remember(request: HttpRequest, decided: Sequence[PinDecision], text: str) -> None:
-    request.session[LAST] = {"ids": [decision.pk for decision in decided], "message": text, "at": time.time()}
-
-
-def _last(request: HttpRequest) -> Mapping[str, Any] | None:
-    """Return the last decision, and for how many seconds the page offers to undo it. None after UNDO_S."""
-    last = request.session.get(LAST)
-    seconds = UNDO_S - (time.time() - last.get("at", 0)) if last else 0
-    return {**last, "seconds": max(round(seconds), 1)} if last and seconds > 0 else None
 
 
 def _address(**filters: str) -> str:

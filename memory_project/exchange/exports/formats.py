@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
 
 from django.utils.translation import gettext_noop
 
-from foundation.downloads.formulas import escape_formula
+from foundation.downloads.csv_lines import csv_line
 from foundation.operations.errors import check_choice
 from memories.portability import Values
 from memory_project.exchange.exports import markdown, parquet
@@ -53,18 +51,11 @@ def write_zip(rows: Iterator[Values], out: IO[bytes]) -> None:
 
 
 def write_csv(rows: Iterator[Values], out: IO[bytes]) -> None:
-    text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
-    writer = csv.writer(text)
     columns = parquet.columns()
-    writer.writerow(columns)
+    out.write(csv_line(columns).encode())
     for row in rows:
         if row["kind"] == "memory":
-            writer.writerow([csv_cell(row[name]) for name in columns])
-    text.detach()
-
-
-def csv_cell(value: Any) -> Any:
-    return escape_formula(json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value)
+            out.write(csv_line(row[name] for name in columns).encode())
 
 
 FORMATS = {

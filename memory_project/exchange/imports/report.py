@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -13,7 +11,7 @@ from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from foundation.downloads.formulas import escape_formula
+from foundation.downloads.csv_lines import csv_line
 from foundation.operations.errors import Conflict, check_choice
 from foundation.people.caller import Caller
 from memories.models.record import ABOUT_DATA
@@ -97,16 +95,10 @@ def choose_rows(
 
 def as_csv(staged: Import) -> Iterator[str]:
     """Return the lines of the report, one for each row of the file."""
-    yield _line(COLUMNS)
+    yield csv_line(COLUMNS)
     rows = ImportRow.objects.filter(of=staged).order_by("number")
     after = 0
     while chunk := list(rows.filter(number__gt=after)[:CHUNK]):
         for row in chunk:
-            yield _line((row.place, row.outcome, row.reason, row.text, row.reference))
+            yield csv_line((row.place, row.outcome, row.reason, row.text, row.reference))
         after = chunk[-1].number
-
-
-def _line(cells: Sequence[str]) -> str:
-    text = io.StringIO()
-    csv.writer(text).writerow([escape_formula(cell) for cell in cells])
-    return text.getvalue()

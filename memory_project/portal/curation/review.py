@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -39,12 +38,12 @@ from memory_project.portal.curation.conflicts import conflict_of, steps_for, typ
 from memory_project.portal.proposal_forms import InsightForm
 from memory_project.web import locale
 from memory_project.web.error_labels import message_with_label
+from memory_project.web.last_decision import LastDecision
 
 APPROVED_SHOWN = 20  # maximum number of approved insights listed when the queue is empty
 MAX_OVERTURNED = 5  # maximum number of the caller's overturned decisions listed when the queue is empty
-LAST = "last_decision"  # session key of the last decision, which the next page reports and may offer to undo
+LAST = LastDecision("last_decision")
 MAX_RESULT_AGE = timedelta(hours=1)  # of a check's result; an older check is run when its insight is opened
-UNDO_S = 10  # seconds for which a page offers to undo the last decision
 SNOOZES = {"1": gettext_lazy("Until tomorrow"), "7": gettext_lazy("For a week"), "30": gettext_lazy("For 30 days")}
 
 
@@ -62,7 +61,7 @@ def next_in_queue(request: HttpRequest) -> HttpResponse:
         "against": list(decisions.overturned_decisions(caller)[:MAX_OVERTURNED]),
         "approved": list(queries.backlog(caller).order_by("record__created_at")[:APPROVED_SHOWN]),
         "decided": decided_today(caller).count(),
-        "last": _last(request),
+        "last": LAST.offered(request),
     }
     return render(request, "review/empty.html", context)
 
@@ -100,7 +99,7 @@ def _show(
         "is_own": insight.record.created_by == caller.email and not caller.is_admin,
         "is_snoozed": bool(insight.snoozed_until and insight.snoozed_until > timezone.now()),
         "is_overdue": insight.state == InsightState.PENDING and insight.due_at < timezone.now(),
-        "last": _last(request),
+        "last": LAST.offered(request),
         "checks": _checks(caller, insight.record),
         **place.counts,
     }
@@ -158,8 +157,7 @@ def decide(request: HttpRequest, insight_id: UUID, act: str) -> HttpResponse:
         return redirect(_address(insight_id, review_queue))
     decided_too = _decide_alike(request, caller, act, duplicates)
     # The session keeps only ids, because a text in it would not be erased together with the memory.
-    last = {"id": str(insight_id), "also": decided_too, "message": outcome, "at": time.time()}
-    request.session[LAST] = {**last, **extra}
+    LAST.keep(request, outcome, id=str(insight_id), also=decided_too, **extra)
     return redirect(address)
 
 
@@ -282,13 +280,6 @@ def snooze_dates() -> dict[str, date]:
     return {"first": today + timedelta(days=1), "last": today + timedelta(days=snooze.MAX_DAYS - 1)}
 
 
-def _last(request: HttpRequest) -> Mapping[str, Any] | None:
-    """Return the last decision, and for how many seconds the page offers to undo it. None after UNDO_S."""
-    last = request.session.get(LAST)
-    seconds = UNDO_S - (time.time() - last.get("at", 0)) if last else 0
-    return {**last, "seconds": max(round(seconds), 1)} if last and seconds > 0 else None
-
-
 @require_POST
 @login_required
 def set_replaced_memory(request: HttpRequest, insight_id: UUID) -> HttpResponse:
@@ -310,7 +301,7 @@ def set_replaced_memory(request: HttpRequest, insight_id: UUID) -> HttpResponse:
 def undo(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     """Undo the decision on the insight, and on near-duplicates decided with it, and show the insight again."""
     caller = curator(request)
-    last = request.session.get(LAST) or {}
+    last = LAST.stored(request)
     duplicates = last.get("also", []) if last.get("id") == str(insight_id) else []
     try:
         decisions.undo_review(caller, insight_id=insight_id, seen=_seen(request, insight_id))
@@ -324,7 +315,7 @@ def undo(request: HttpRequest, insight_id: UUID) -> HttpResponse:
             decisions.undo_review(caller, insight_id=pk, seen=_seen(request, pk))
         except DomainError as error:
             messages.error(request, message_with_label(error))
-    request.session.pop(LAST, None)
+    LAST.forget(request)
     messages.success(request, gettext("Undone. The insight is waiting for review again."))
     return redirect(_address(insight_id, _queue(caller, request)))
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from django.contrib import messages
@@ -24,9 +22,9 @@ from knowledge.suggestions.operations import INSIGHT, MEMORY, Discard, Keep, Nev
 from memories.models import Visibility
 from memory_project.web import locale
 from memory_project.web.error_labels import message_with_label
+from memory_project.web.last_decision import LastDecision
 
-LAST = "last_suggestions"  # session key of the last decision, which the page offers to undo
-UNDO_S = 60  # seconds for which it does; the REST API undoes a decision for as long as its suggestion is there
+LAST = LastDecision("last_suggestions", offered_s=60)  # the REST API undoes it for as long as its suggestion is there
 READERS = [
     (Visibility.PRIVATE.value, gettext_lazy("Only me")),
     (Visibility.PERSONA.value, gettext_lazy("My persona")),
@@ -39,14 +37,8 @@ READERS = [
 def suggestion_list(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     found = page(queries.waiting(caller), request.GET.get("after", ""))
-    context = {"page": found, "readers": READERS, "last": _last(request)}
+    context = {"page": found, "readers": READERS, "last": LAST.offered(request)}
     return render(request, "knowledge/suggestions.html", context)
-
-
-def _last(request: HttpRequest) -> Mapping[str, Any] | None:
-    last = request.session.get(LAST)
-    seconds = UNDO_S - (time.time() - last.get("at", 0)) if last else 0
-    return {**last, "seconds": max(round(seconds), 1)} if last and seconds > 0 else None
 
 
 @require_POST
@@ -62,7 +54,7 @@ def decide(request: HttpRequest, act: str) -> HttpResponse:
         messages.error(request, message_with_label(error))
     else:
         ids = [row.pk.hex for row in decided]
-        request.session[LAST] = {"ids": ids, "message": message, "link": link, "at": time.time()}
+        LAST.keep(request, message, ids=ids, link=link)
     return redirect("suggestions")
 
 
@@ -122,7 +114,8 @@ def _ids(request: HttpRequest) -> list[str]:
 @login_required
 def undo(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    last = request.session.pop(LAST, None)
+    last = LAST.stored(request)
+    LAST.forget(request)
     if not last:
         messages.warning(request, gettext("There is no decision to undo."))
         return redirect("suggestions")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from analysis.sources.text_format import SEPARATOR_LINE, delimiter_of
-from foundation.downloads.formulas import FORMULA
+from foundation.downloads.csv_lines import FORMULA
 from foundation.operations.errors import Invalid
 from memories.operations import MEMORY_CELLS
 from memory_project.exchange.imports.formats import own_export
