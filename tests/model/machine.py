@@ -150,6 +150,26 @@ class Stories(RuleBasedStateMachine):
         m = chosen(self.memories(), n)
         self.story.tell("correct", self.owner(m, who), m.name)
 
+    @precondition(lambda self: len(self.plain()) > 1)
+    @rule(n=anything, k=anything, who=anything, verb=st.sampled_from(("correct", "revise")))
+    def copy_text(self, n: int, k: int, who: int, verb: str) -> None:
+        """Give a memory the text of another one of its owner, which is refused."""
+        m = chosen(self.plain(), n)
+        name = self.owner(m, who)
+        person = next(person for person in PEOPLE if person.name == name)
+        others = [other for other in self.plain() if (other.owner, other.persona) == (m.owner, m.persona)]
+        others = [other for other in others if other.text != m.text and self.story.e.sees(person, other)]
+        if not others:
+            return
+        copied = chosen(others, k)
+        if verb == "correct":
+            self.story.tell("correct", name, m.name, copied.name)
+        else:
+            self.story.tell("revise", name, m.name, text=copied.text)
+
+    def plain(self) -> list[Memory]:
+        return self.memories("living", insight=False)
+
     @precondition(lambda self: self.has())
     @rule(n=anything, who=anything)
     def forget(self, n: int, who: int) -> None:
