@@ -291,6 +291,15 @@ def test_the_identity_survives_a_rollback_to_a_savepoint(alice: Caller, bob: Cal
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_transaction_that_begins_with_a_public_statement_gets_the_identity(alice: Caller) -> None:
+    with identity.acting_as(alice):
+        for _ in range(2):  # the connection of the second one has sent the same identity before
+            with transaction.atomic():
+                prepared_statements.rows("SELECT count(*) FROM catalog_aspects", [], public=True)
+                assert parameter() == alice.email
+
+
+@pytest.mark.django_db(transaction=True)
 def test_every_kind_of_statement_runs_under_the_identity(fact: MemoryRecord, alice: Caller, olga: Caller) -> None:
     for caller, expected in ((alice, 1), (olga, 0)):
         with identity.acting_as(caller):

@@ -251,6 +251,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
             connection.prepare_threshold = None
         return bool(must_commit) or not connection.autocommit
 
+    def _set_autocommit(self, autocommit: bool) -> None:
+        super()._set_autocommit(autocommit)  # type: ignore[misc]  # the stubs lack it
+        if not autocommit:
+            # The first statement of the transaction may send no identity (PublicCursor), so the next one has to.
+            setattr(self.connection, SENT, NOTHING)
+
     def chunked_cursor(self) -> Any:
         # A cursor on the server outlives the transaction that declares it, but a pooler runs the next one elsewhere.
         self.ensure_connection()
