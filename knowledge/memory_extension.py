@@ -25,7 +25,7 @@ from knowledge.contradictions.queries import readable
 from knowledge.debt import upkeep as debt
 from knowledge.entities import entity_linking, likely_entities
 from knowledge.freshness import baselines, comparison, conditions, detected_hints
-from knowledge.insights import sql_corrections
+from knowledge.insights import sql_corrections, waiting_edits
 from knowledge.insights.contradiction import contradiction
 from knowledge.models import (
     CatalogEntity,
@@ -82,14 +82,14 @@ class KnowledgeMemoryExtension(MemoryExtension):
             )
 
     def defer_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
-        return decisions.defer_edit(caller, record, changes)
+        return waiting_edits.defer_edit(caller, record, changes)
 
     def defer_correction(self, caller: Caller, record: MemoryRecord, fields: Mapping[str, Any]) -> str:
         return decisions.defer_correction(record)
 
     def proposals_among(self, record_ids: Sequence[UUID]) -> Mapping[UUID, bool]:
         rows = Insight.objects.filter(pk__in=record_ids).exclude(state=InsightState.SUPERSEDED)
-        return {pk: state in decisions.IN_FORCE for pk, state in rows.values_list("pk", "state")}
+        return {pk: state in waiting_edits.IN_FORCE for pk, state in rows.values_list("pk", "state")}
 
     def condition_kinds(self) -> Mapping[str, Callable[[str], Any]]:
         return conditions.condition_kinds()

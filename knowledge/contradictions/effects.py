@@ -13,6 +13,7 @@ from foundation.operations.errors import Conflict, Forbidden
 from foundation.people.caller import Caller
 from knowledge import extensions
 from knowledge.insights import assignment, events
+from knowledge.insights.waiting_edits import drop_edit
 from knowledge.models import Insight, InsightState
 from memories import services
 from memories.models import Category, MemoryRecord, Report, ReportVerdict, Source, Status, Visibility
@@ -173,10 +174,7 @@ def _withdraw_edit(caller: Caller, record_id: UUID) -> None:
     insight = Insight.objects.select_for_update().filter(pk=record_id).first()
     if insight is None or set(insight.pending_edit) != {"scope"} or insight.edit_by != caller.email:
         raise _changed()
-    insight.pending_edit = {}
-    insight.edit_by = ""
-    insight.edit_at = None
-    insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
+    drop_edit(insight)
 
 
 def _changed() -> Conflict:

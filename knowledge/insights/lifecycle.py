@@ -18,7 +18,7 @@ from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.operations.fields import Id
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
-from knowledge.insights import events
+from knowledge.insights import events, waiting_edits
 from knowledge.insights.queries import may_curate
 from knowledge.insights.seen import require_unchanged
 from knowledge.models import Changeset, Insight, InsightState
@@ -281,6 +281,8 @@ def return_to_review(caller: Caller, changeset: Changeset) -> int:
             if old is not None:
                 relinked = Insight.objects.filter(replaces=insight.pk, record__supersedes=old)
                 relinked.update(replaces=old)
+            if insight.pending_edit:  # what its author wants is part of the proposal again
+                waiting_edits.make_edit(caller, insight, "revise", gettext("the edit waited before the rollback"))
             back_to_pending(caller, insight, "roll_back")
             events.announce(events.ROLLED_BACK, insight, by=caller.email, to=[insight.record.created_by])
     return len(bound)

@@ -22,7 +22,7 @@ from knowledge.insights import queries
 from knowledge.insights.lifecycle import chain_effects, edit, require_curator
 from knowledge.insights.seen import version_of, versions_of
 from knowledge.mcp_tools import questions
-from knowledge.models import Insight, InsightState
+from knowledge.models import DecisionKind, Insight, InsightState
 from knowledge.responses import ChangeResponse, ChangesetResponse, InsightResponse, UsageResponse
 from knowledge.review import clarifications, decisions, evidence
 from memories.extensions import checks_of
@@ -186,7 +186,7 @@ OVERTURNED = {"rejected": "approved", "approved": "rejected"}  # what the overtu
 def _decide_each(caller: Caller, operation: operations.Decide, decide: Callable[..., Insight]) -> DecidedResponse:
     """Call `decide` for each insight. The response lists refused decisions in `errors`."""
     updated = 0
-    overturns = []
+    notes = []
     errors: list[RefusedResponse] = []
     insight_ids = operation.insight_ids
     for insight_id in dict.fromkeys(insight_ids):
@@ -197,14 +197,16 @@ def _decide_each(caller: Caller, operation: operations.Decide, decide: Callable[
             updated += 1
             if last is not None and last.overturns:
                 before = OVERTURNED.get(last.kind, "decided")
-                overturns.append(f"{insight_id} was {before} by {last.overturns}, who is notified")
+                notes.append(f"{insight_id} was {before} by {last.overturns}, who is notified")
+            if last is not None and last.kind == DecisionKind.EDIT_REJECTED:
+                notes.append(f"the edit of {insight_id} was rejected, and its approved version stays in effect")
         except DomainError as error:
             errors.append(RefusedResponse(id=insight_id, error=error.message, code=error.code))
     if not updated and len(errors) == 1:  # the decision on the only insight was refused, so the call itself fails
         raise _error_of(errors[0])
     response: DecidedResponse = {"updated": updated, "total": len(insight_ids), "errors": errors}
-    if overturns:
-        response["note"] = "; ".join(overturns)
+    if notes:
+        response["note"] = "; ".join(notes)
     return response
 
 

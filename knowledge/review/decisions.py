@@ -3,9 +3,6 @@
 Every decision is recorded. `seen` is the token of insights/seen.py for the state that the curator saw: if the insight
 has changed since, the decision is refused, unless `override` is set. Curators whose decisions are overturned are
 notified.
-
-An edit of REVIEWED_FIELDS of an approved memory is stored in `pending_edit`, and the approved version stays in effect
-until a curator approves the edit.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from foundation.operations.errors import Conflict, Forbidden
-from foundation.operations.fields import JsonObject, Reason
+from foundation.operations.fields import Reason
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from knowledge.insights import assignment, events
@@ -32,25 +29,29 @@ from knowledge.insights.lifecycle import (
     require_curator_of,
     save_edit,
 )
-from knowledge.insights.seen import TEXT_FIELDS, overridden, require_own_or_seen, require_unchanged
-from knowledge.models import ChangesetState, Decision, DecisionKind, Insight, InsightState
+from knowledge.insights.seen import overridden, require_own_or_seen, require_unchanged
+from knowledge.insights.waiting_edits import (
+    IN_FORCE,
+    being_applied,
+    drop_edit,
+    edited_value,
+    keep_edit,
+    make_edit,
+    present_value,
+    require_no_edit,
+)
+from knowledge.models import Decision, DecisionKind, Insight, InsightState
 from knowledge.operations import Appeal, EditAndApprove
 from memories import services
 from memories.models import MemoryRecord, Status, Visibility
 from memories.models.record import EDITED_BY
-from memories.models.revision import value_of
-from memories.portability import to_json
 from memories.validity.rules import check_restored, require_not_ended
-from memories.writing.correction_chains import activate, reference
+from memories.writing.correction_chains import reference
 from memories.writing.duplicates import find_duplicate
 from memories.writing.revision import revised
 from memories.writing.undo import restore_status
 
 MOMENTS = ("question_at", "snoozed_until")  # columns of a step's `before` that hold times, in ISO format
-IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
-# All fields that readers and their agents get, so that nothing reaches them unreviewed in the name of a curator. The
-# owner alone decides on the visibility.
-REVIEWED_FIELDS = frozenset({*TEXT_FIELDS, "metadata"})
 
 
 def approve(
@@ -96,6 +97,8 @@ def reject(
         if insight.pending_edit:
             return _reject_edit(caller, insight, notes)
         _require_state(insight, {InsightState.PENDING, InsightState.APPROVED})
+        if not (seen or override):
+            _require_no_rejected_edit(insight)
         approver = insight.reviewed_by if insight.state == InsightState.APPROVED else ""
         require_own_or_seen(caller, insight, approver, seen=seen, override=override)
         _decide(caller, insight, InsightState.REJECTED, notes, approver, seen)
@@ -105,11 +108,24 @@ def reject(
     return insight
 
 
+def _require_no_rejected_edit(insight: Insight) -> None:
+    """Raise Conflict if the last decision rejected an edit. A repeated call must not reject the insight, too."""
+    last = insight.decisions.last()
+    if last is not None and last.kind == DecisionKind.EDIT_REJECTED:
+        raise Conflict(
+            gettext("had its edit rejected by %(person)s, and the approved version stays in effect")
+            % {"person": last.by},
+            field="insight_id",
+            allowed=gettext("`seen` of the review, to decide about the approved version"),
+        )
+
+
 def undo_review(caller: Caller, *, insight_id: UUID | str, seen: str = "", override: bool = False) -> Insight:
-    """Undo the last decision: an approval, a rejection, a question, a hand-over, a snooze, or the approval of an edit.
+    """Undo the last decision: on the insight or on its edit, a question, a hand-over or a snooze.
 
     The approval of an insight can't be undone once a changeset applies it, nor a question that was answered. Raises
-    Forbidden unless the caller made the decision or is an admin. Every curator of the persona may end a snooze.
+    Forbidden unless the caller made the decision or is an admin, and Conflict while an edit waits. Every curator of the
+    persona may end a snooze.
     """
     require_curator(caller)
     with transaction.atomic():
@@ -117,7 +133,8 @@ def undo_review(caller: Caller, *, insight_id: UUID | str, seen: str = "", overr
         require_curator_of(caller, insight.record)
         require_unchanged(insight, seen, override)
         last = Decision.objects.filter(insight=insight).order_by("-at", "-pk").first()
-        if last is not None and last.kind == DecisionKind.EDIT_APPROVED:
+        require_no_edit(insight)
+        if last is not None and (last.kind == DecisionKind.EDIT_APPROVED or _is_rejected_edit(last)):
             require_own_or_seen(caller, insight, last.by if caller.is_admin else "", seen=seen, override=override)
             return _undo_edit(caller, insight, last)
         if insight.state == InsightState.PENDING:
@@ -127,7 +144,7 @@ def undo_review(caller: Caller, *, insight_id: UUID | str, seen: str = "", overr
                 gettext("is %(state)s: there is no decision to undo") % {"state": insight.state}, field="insight_id"
             )
         if insight.changeset_id:
-            raise Conflict(_being_applied(insight), field="insight_id")
+            raise Conflict(being_applied(insight), field="insight_id")
         if insight.reviewed_by != caller.email and not caller.is_admin:
             raise Forbidden(_not_yours(insight.reviewed_by), field="insight_id")
         require_own_or_seen(caller, insight, insight.reviewed_by, seen=seen, override=override)
@@ -140,6 +157,10 @@ def undo_review(caller: Caller, *, insight_id: UUID | str, seen: str = "", overr
         _take_back(caller, insight, insight.reviewed_by)
         back_to_pending(caller, insight, "undo_review")
     return insight
+
+
+def _is_rejected_edit(decision: Decision) -> bool:
+    return decision.kind == DecisionKind.EDIT_REJECTED and bool(decision.before)  # earlier versions stored no edit
 
 
 def _undo_step(caller: Caller, insight: Insight, last: Decision | None, *, seen: str, override: bool) -> Insight:
@@ -217,30 +238,6 @@ def overturned_decisions(caller: Caller) -> Any:
 # -- edits of approved insights ---------------------------------------------------------------------------------
 
 
-def defer_edit(caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
-    """Store an edit of an approved memory for review, and return a message about it.
-
-    Returns "" if the edit needs no review. Raises Conflict while the insight is being applied.
-    """
-    changes = {name: to_json(value) for name, value in changes.items()}
-    differs = {name: value for name, value in changes.items() if _present(record, name, value) != value}
-    if new_keys := {key: value for key, value in changes.get("metadata", {}).items() if key not in record.metadata}:
-        differs["metadata"] = {**differs.get("metadata", {}), **new_keys}  # also those whose value is null
-    if not REVIEWED_FIELDS & set(differs):
-        return ""
-    insight = Insight.objects.select_for_update().filter(pk=record.pk, state__in=IN_FORCE).first()
-    if insight is None:
-        return ""
-    if insight.state == InsightState.APPROVED and insight.changeset_id:
-        raise Conflict(_being_applied(insight), field="id")
-    validate(JsonObject, record.metadata | differs.get("metadata", {}), "metadata")
-    insight.pending_edit = differs
-    insight.edit_by = caller.email
-    insight.edit_at = timezone.now()
-    insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
-    return "the edit waits for a curator's approval; the approved version stays in effect until then"
-
-
 def defer_correction(record: MemoryRecord) -> str:
     if not Insight.objects.filter(pk=record.pk, state__in=IN_FORCE).exists():
         return ""
@@ -265,78 +262,45 @@ def keep_proposal(record: MemoryRecord, replaces: MemoryRecord) -> None:
 
 
 def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
-    record = insight.record
-    edit = dict(insight.pending_edit)
-    if "content" in edit:  # names the author of the new text
-        edit["metadata"] = {**edit.get("metadata", {}), EDITED_BY: _editor_unless_owner(insight, caller)}
-    before = {name: _present(record, name, value) for name, value in edit.items()}
-    with revised(caller, record, "approve_edit", notes):
-        for name, value in edit.items():
-            setattr(record, name, _edited(record, name, value))
-        check_restored(record, edit)
-        require_not_ended(record, "insight_id")
-        if "content" in edit and record.status == Status.STALE:
-            activate(record)
     editor = insight.edit_by
+    before = make_edit(caller, insight, "approve_edit", notes)
+    require_not_ended(insight.record, "insight_id")
     decision = record_decision(caller, insight, DecisionKind.EDIT_APPROVED, notes, before=before)
     events.announce_decision(insight, decision, to=[editor])
-    _drop_edit(insight)
-    transaction.on_commit(lambda: services.index_now(caller, record))
+    transaction.on_commit(lambda: services.index_now(caller, insight.record))
     return insight
 
 
-def _editor_unless_owner(insight: Insight, caller: Caller) -> str | None:
-    editor = insight.edit_by or caller.email
-    return None if editor == insight.record.created_by else editor
-
-
-def _edited(record: MemoryRecord, name: str, value: Any) -> Any:
-    """Return the value of a field after an edit. Metadata are merged, and keys that the edit sets to null removed."""
-    if name != "metadata":
-        return value_of(name, value)
-    return {key: item for key, item in (record.metadata | value).items() if item is not None or key not in value}
-
-
-def _present(record: MemoryRecord, name: str, value: Any) -> Any:
-    """Return the value that an edit replaces. Of metadata, these are the keys of the edit, None for missing ones."""
-    if name == "metadata":
-        return {key: record.metadata.get(key) for key in value}
-    return to_json(getattr(record, name))
-
-
 def _reject_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
-    decision = record_decision(caller, insight, DecisionKind.EDIT_REJECTED, notes)
+    # Without the editor's address, which a wipe would not find here.
+    before = {"pending_edit": insight.pending_edit, "is_by_owner": insight.edit_by == insight.record.created_by}
+    decision = record_decision(caller, insight, DecisionKind.EDIT_REJECTED, notes, before=before)
     events.announce_decision(insight, decision, to=[insight.edit_by])
-    _drop_edit(insight)
+    drop_edit(insight)
     return insight
 
 
 def _undo_edit(caller: Caller, insight: Insight, last: Decision) -> Insight:
+    """Let an edit that was approved or rejected wait again."""
     if last.by != caller.email and not caller.is_admin:
         raise Forbidden(_not_yours(last.by), field="insight_id")
     record = insight.record
-    edit = {name: _present(record, name, value) for name, value in last.before.items()}
+    if last.kind == DecisionKind.EDIT_REJECTED:
+        keep_edit(insight, last.before["pending_edit"], record.created_by if last.before["is_by_owner"] else "")
+        _take_back(caller, insight, last.by)
+        return insight
+    edit = {name: present_value(record, name, value) for name, value in last.before.items()}
     if metadata := {key: value for key, value in edit.pop("metadata", {}).items() if key != EDITED_BY}:
         edit["metadata"] = metadata
-    insight.pending_edit = edit
-    insight.edit_by = record.edited_by or record.created_by
-    insight.edit_at = timezone.now()
-    insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
+    keep_edit(insight, edit, record.edited_by or record.created_by)
     with revised(caller, record, "undo_review", ""):
         for name, value in last.before.items():
-            setattr(record, name, _edited(record, name, value))
+            setattr(record, name, edited_value(record, name, value))
         check_restored(record, last.before)
         restore_status(record, "approve_edit")
     _take_back(caller, insight, last.by)
     transaction.on_commit(lambda: services.index_now(caller, record))
     return insight
-
-
-def _drop_edit(insight: Insight) -> None:
-    insight.pending_edit = {}
-    insight.edit_by = ""
-    insight.edit_at = None
-    insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
 
 
 # -- parts ---------------------------------------------------------------------------------------------------
@@ -379,16 +343,6 @@ def _require_state(insight: Insight, allowed: set[InsightState]) -> None:
         raise Conflict(
             fault % {"state": insight.state, "person": insight.reviewed_by}, field="insight_id", allowed=hint
         )
-
-
-def _being_applied(insight: Insight) -> str:
-    """Return why an insight of a changeset can't be changed, and what comes first."""
-    changeset = insight.changeset
-    if changeset is not None and changeset.state == ChangesetState.WAITING:
-        problem = gettext("waits in changeset %(changeset)s for a second approval: decline that changeset first")
-    else:
-        problem = gettext("is being applied by changeset %(changeset)s: it can be changed after a rollback of that one")
-    return problem % {"changeset": insight.changeset_id.hex if insight.changeset_id else ""}
 
 
 def _require_no_duplicate(caller: Caller, insight: Insight) -> None:

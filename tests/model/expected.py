@@ -108,7 +108,7 @@ class Insight:
     reviewed_by: str = ""
     pending_edit: dict[str, Any] = field(default_factory=dict)
     edit_by: str = ""
-    edit_approved: bool = False  # the last decision approved an edit
+    edit_decided: bool = False  # the last decision approved or rejected an edit
     rollbacks: int = 0  # number of its changesets that were rolled back
 
 

@@ -332,7 +332,7 @@ class Stories(RuleBasedStateMachine):
     @rule(n=anything, who=anything)
     def undo_review(self, n: int, who: int) -> None:
         m = chosen(self.insights("approved", "rejected"), n)
-        if m.insight and not m.insight.edit_approved:
+        if m.insight and not m.insight.edit_decided:
             who_else = chosen([m.insight.reviewed_by] * 10 + [person.name for person in PEOPLE], who)
             self.story.tell("undo_review", who_else, m.name)
 

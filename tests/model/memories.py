@@ -67,12 +67,26 @@ def remember(
 def may_revise(e: Expected, person: Person, m: Memory, changes: dict[str, Any]) -> Refusals:
     is_being_applied = m.is_in_force and m.insight is not None and m.insight.state == "approved" and m.insight.changeset
     is_duplicate = "text" in changes and m.insight is None and e.is_remembered(person, m, changes["text"])
-    return may_change(e, person, m) | conflict_if(not m.is_living, bool(is_being_applied), is_duplicate)
+    return may_change(e, person, m) | conflict_if(
+        not m.is_living, bool(is_being_applied), is_duplicate, has_edit_of_other(person, m)
+    )
+
+
+def has_edit_of_other(person: Person, m: Memory) -> bool:
+    """Return whether another person's edit of an approved memory waits for a curator, who decides on it first."""
+    insight = m.insight
+    return m.is_in_force and insight is not None and bool(insight.pending_edit) and insight.edit_by != person.name
+
+
+def let_wait(insight: Insight, person: Person, changes: dict[str, Any]) -> None:
+    """Add changes to the person's edit that waits for a curator."""
+    insight.pending_edit = {**insight.pending_edit, **changes}
+    insight.edit_by = person.name
 
 
 def revise(e: Expected, person: Person, m: Memory, changes: dict[str, Any]) -> None:
     if m.is_in_force and m.insight:
-        m.insight.pending_edit, m.insight.edit_by = changes, person.name
+        let_wait(m.insight, person, changes)
         return
     edit(e, m, changes, person.name)
 

@@ -79,9 +79,10 @@ def approve(e: Expected, person: Person, m: Memory) -> None:
     insight = insight_of(m)
     if insight.pending_edit:
         memories.edit(e, m, insight.pending_edit, insight.edit_by)
-        insight.pending_edit, insight.edit_by, insight.edit_approved = {}, "", True
+        insight.pending_edit, insight.edit_by = {}, ""
+        insight.edit_decided = True
         return
-    insight.state, insight.reviewed_by, insight.edit_approved = "approved", person.name, False
+    insight.state, insight.reviewed_by, insight.edit_decided = "approved", person.name, False
     set_visibility(m, insight.wanted)
 
 
@@ -99,7 +100,7 @@ def may_reject(e: Expected, person: Person, m: Memory) -> Refusals:
 
 def reject(e: Expected, person: Person, m: Memory) -> None:
     insight = insight_of(m)
-    insight.edit_approved = False
+    insight.edit_decided = bool(insight.pending_edit)
     if insight.pending_edit:
         insight.pending_edit, insight.edit_by = {}, ""
         return
@@ -118,7 +119,12 @@ def may_undo_review(e: Expected, person: Person, m: Memory) -> Refusals:
     refusals = {FORBIDDEN} if not person.curates(m.persona) or is_other else set()
     refusals |= {ALLOWED, CONFLICT} if insight.state == "rejected" and e.has_rival(m) else set()
     is_withdrawn = insight.state == "approved" and m.state == "archived"
-    return refusals | conflict_if(insight.state not in ("approved", "rejected"), bool(insight.changeset), is_withdrawn)
+    return refusals | conflict_if(
+        insight.state not in ("approved", "rejected"),
+        bool(insight.changeset),
+        is_withdrawn,
+        bool(insight.pending_edit),
+    )
 
 
 def may_appeal(e: Expected, person: Person, m: Memory) -> Refusals:
@@ -133,7 +139,8 @@ def back_to_pending(e: Expected, m: Memory) -> None:
     insight = insight_of(m)
     was_rejected = insight.state == "rejected"
     insight.state, insight.changeset, insight.reviewed_by = "pending", "", ""
-    insight.pending_edit, insight.edit_by, insight.edit_approved = {}, "", False
+    insight.pending_edit, insight.edit_by = {}, ""
+    insight.edit_decided = False
     set_visibility(m, "private")
     if was_rejected and m.state == "archived":
         e.come_back(m)
@@ -310,6 +317,8 @@ def roll_back(e: Expected, person: Person, changeset: Changeset) -> None:
             e.our_own(m, entity.name, before, entity.snapshot())
     for m in bound:
         _leave_chain(e, person, m)
+        if insight_of(m).pending_edit:  # it becomes part of the proposal
+            memories.edit(e, m, insight_of(m).pending_edit, insight_of(m).edit_by)
         back_to_pending(e, m)
         m.insight.rollbacks += 1  # type: ignore[union-attr]  # bound memories are insights
     e.compare_after_write({entity.name})

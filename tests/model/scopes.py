@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.model import memories
 from tests.model.expected import INVALID, NOT_FOUND, Expected, Memory, Person
 from tests.model.memories import Refusals, conflict_if, may_change
 
@@ -14,19 +15,19 @@ def may_set_scope(e: Expected, person: Person, m: Memory, scope: str) -> Refusal
     may_name = person.is_admin or name in person.personas or name == m.persona
     if scope != m.scope and kind == "persona" and not may_name:
         refusals |= {INVALID}
-    return refusals | _if_being_applied(m, scope)
+    return refusals | _if_in_review(person, m, scope)
 
 
-def _if_being_applied(m: Memory, scope: str) -> Refusals:
+def _if_in_review(person: Person, m: Memory, scope: str) -> Refusals:
     is_bound = m.insight is not None and m.insight.state == "approved" and bool(m.insight.changeset)
-    return conflict_if(is_bound and scope != m.scope)
+    return conflict_if(is_bound and scope != m.scope, scope != m.scope and memories.has_edit_of_other(person, m))
 
 
 def set_scope(e: Expected, person: Person, m: Memory, scope: str) -> None:
     if scope == m.scope:
         return
     if m.is_in_force and m.insight:
-        m.insight.pending_edit, m.insight.edit_by = {"scope": scope}, person.name
+        memories.let_wait(m.insight, person, {"scope": scope})
         return
     m.changed("rescope", person.name, scope=m.scope)
     m.scope = scope
@@ -40,7 +41,7 @@ def may_settle(e: Expected, person: Person, pair: tuple[Memory, Memory], scopes:
     differ = bool(first.scope and second.scope) and first.scope != second.scope
     refusals = conflict_if(any(m.status != "active" for m in pair), differ, _proposal(person, pair) in e.proposals)
     for m, scope in zip(pair, scopes, strict=True):
-        refusals |= _if_being_applied(m, scope) if e.owns(person, m) else set()
+        refusals |= _if_in_review(person, m, scope) if e.owns(person, m) else set()
     return refusals | ({INVALID} if scopes[0] == scopes[1] else set())
 
 

@@ -10,6 +10,7 @@ from django.utils import timezone
 from foundation.people.caller import Caller
 from memories.operations import Extend
 from memories.writing import validity
+from tests.model import memories
 from tests.model.expected import FORBIDDEN, NOT_FOUND, Expected, Memory, Person
 from tests.model.memories import Refusals, conflict_if
 
@@ -37,13 +38,14 @@ def may_extend(e: Expected, person: Person, m: Memory) -> Refusals:
     if not (e.owns(person, m) or (m.visibility != "private" and person.curates(m.persona))):
         return {FORBIDDEN}
     is_being_applied = m.insight is not None and m.insight.state == "approved" and bool(m.insight.changeset)
-    return conflict_if(not m.is_living, not m.ends, is_being_applied and _has_to_ask(person, m))
+    is_edited = memories.has_edit_of_other(person, m)
+    return conflict_if(not m.is_living, not m.ends, (is_being_applied or is_edited) and _has_to_ask(person, m))
 
 
 def extend(e: Expected, person: Person, m: Memory) -> None:
     """The owner of what a curator has approved asks for it."""
     if m.is_in_force and m.insight and _has_to_ask(person, m):
-        m.insight.pending_edit, m.insight.edit_by = {"ends": ""}, person.name
+        memories.let_wait(m.insight, person, {"ends": ""})
         return
     m.changed("extend", person.name, ends=m.ends)
     m.ends = ""

@@ -23,6 +23,7 @@ from foundation.people.models import Persona
 from foundation.people.permissions import caller_from_request
 from knowledge.changesets.traces import traces_of
 from knowledge.insights import queries as curation
+from knowledge.insights import waiting_edits
 from knowledge.operations import Appeal
 from knowledge.review import decisions
 from memories import queries, services
@@ -120,7 +121,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     may_change = caller.can_edit_for(record.created_by)
     changes = history(caller, record, versions)
     traces = traces_of(caller, [link.pk for link in versions]) if insight or len(versions) > 1 else []
-    is_approved = insight is not None and insight.state in decisions.IN_FORCE
+    is_approved = insight is not None and insight.state in waiting_edits.IN_FORCE
     context = {
         "record": record,
         "insight": insight,
@@ -198,11 +199,12 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     correcting = "correct" in (request.POST or request.GET)
     if not (can_review(caller, record) if correcting else caller.can_edit_for(record.created_by)):
         raise Forbidden(gettext("This memory belongs to another user: only its owner or an admin can change it."))
-    form = MemoryForm(request.POST or None, initial=_initial(record), scopes=choices(caller, record), new=False)
+    wanted = record if correcting else waiting_edits.as_edited(caller, record)
+    form = MemoryForm(request.POST or None, initial=_initial(wanted), scopes=choices(caller, record), new=False)
     if request.method == "POST" and form.is_valid():
         try:
             with unchanged(caller, record_id, request.POST.get("seen", "")):
-                target = _save(caller, record, form, correcting)
+                target = _save(caller, wanted, form, correcting)
         except (Invalid, Conflict) as error:
             record = queries.get(caller, record_id)
             form.refuse(Invalid(error.fault, field=error.field, allowed=error.allowed))
@@ -219,6 +221,7 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     verb = gettext("Save correction") if correcting else gettext("Save")
     context = {"form": form, "record": record, "title": title, "verb": verb, "correcting": correcting}
     context["seen"] = memory_versions([record])[record.pk]
+    context["waits"] = wanted is not record
     context["has_checks"] = correcting and bool(check_views(caller, record))
     return render(request, "portal/memory_form.html", context)
 
