@@ -15,14 +15,32 @@ FLAGS = ("has_more", "hasMore", "has_next", "hasNext", "has_next_page", "hasNext
 LAST = ("last", "is_last", "isLast", "is_last_page")  # flags with the opposite meaning
 NEXT_PAGE = ("next_page", "nextPage")  # the number of the next page, null on the last one
 NEXT_LINKS = ("next_page_url", "nextPageUrl", "@odata.nextLink", "next")  # its address, null or missing on the last one
-PARTS = ("meta", "pagination", "page", "info", "paging", "_meta")  # objects that hold such statements
-TOTALS = ("total", "total_count", "total_entries", "totalElements", "total_items")
+# objects that hold such statements
+PARTS = (
+    "meta", "pagination", "page", "info", "paging", "_meta", "metadata", "result_info", "response_metadata",
+    "page_info", "pageInfo",
+)  # fmt: skip
+TOTALS = (
+    "total", "total_count", "totalCount", "total_entries", "totalElements", "total_items", "totalItems",
+    "total_results", "totalResults", "total_records", "totalRecords", "@odata.count",
+)  # fmt: skip
 HEADER_TOTALS = ("x-total-count", "x-total", "x-wp-total", "x-pagination-total-count")
 HEADER_PAGES = ("x-total-pages", "x-wp-totalpages", "x-pagination-page-count")
 CONTENT_RANGE = re.compile(r"/\s*([0-9]+)\s*$")
+NUMBER = re.compile(r"[0-9]{1,15}|[0-9]{1,3}(?:,[0-9]{3}){1,4}")  # also as 1,000
 COUNT = ("count",)  # the number of all records, or of those on the page
 PAGES = ("total_pages", "totalPages", "last_page", "pages", "page_count")
-CURSORS = ("next_cursor", "nextCursor", "cursor_next", "next_page_token")
+CURSORS = ("next_cursor", "nextCursor", "cursor_next", "next_page_token", "nextPageToken", "nextToken", "next_token")
+RECORDS = (
+    "records", "data", "items", "results", "result", "content", "value", "values", "entries", "rows", "elements",
+    "hits", "objects", "documents",
+)  # fmt: skip
+# Lists beside the records: messages, what else is included, and what describes the records.
+BESIDE = (
+    "errors", "warnings", "messages", "included", "facets", "filters", "links", "aggregations", "columns", "fields",
+    "schema", "sort", "sorts",
+)  # fmt: skip
+FAILED = ("error", "fail", "failed", "failure")  # values of `status`
 
 
 @dataclass(frozen=True)
@@ -54,13 +72,11 @@ def unwrap(body: Any, headers: Mapping[str, str], envelope: str, per_page: int, 
 
 def _with_statements(page: PageOf, body: Mapping[str, Any], headers: Mapping[str, str], per_page: int) -> PageOf:
     """Add what body and headers state besides the values of the envelope's kind."""
-    parts = [body, *(body[name] for name in PARTS if isinstance(body.get(name), dict))]
-    flags = [part[name] for part in parts for name in FLAGS if isinstance(part.get(name), bool)]
-    flags += [not part[name] for part in parts for name in LAST if isinstance(part.get(name), bool)]
-    numbers = [part[name] for part in parts for name in NEXT_PAGE if name in part]
-    flags += [isinstance(value, int | str) and bool(value) for value in numbers if not isinstance(value, dict | list)]
+    parts = _parts(body)
     lower = {name.lower(): value for name, value in headers.items()}
     total = page.total
+    if total is None:
+        total = next((number for part in parts if (number := _number(part, TOTALS)) is not None), None)
     pages = next((number for part in parts if (number := _number(part, PAGES)) is not None), None)
     if total is None:
         total = _number(lower, HEADER_TOTALS)
@@ -78,9 +94,32 @@ def _with_statements(page: PageOf, body: Mapping[str, Any], headers: Mapping[str
         total=total,
         total_pages=page.total_pages or (None if is_computed else pages),
         next=next_url,
-        has_more=any(flags) if flags else None,
+        has_more=_has_more(parts),
         stated_pages=None if is_computed else pages,
     )
+
+
+def _parts(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the body and those of its objects that say something about the pages."""
+    return [body, *(body[name] for name in PARTS if isinstance(body.get(name), dict))]
+
+
+def _has_more(parts: Sequence[Mapping[str, Any]]) -> bool | None:
+    """Return whether a flag, or the number of a next page, says that there is one. None if nothing says either."""
+    flags = [flag for part in parts for name in FLAGS if (flag := _flag(part.get(name))) is not None]
+    flags += [not flag for part in parts for name in LAST if (flag := _flag(part.get(name))) is not None]
+    numbers = [part[name] for part in parts for name in NEXT_PAGE if name in part]
+    flags += [isinstance(value, int | str) and bool(value) for value in numbers if not isinstance(value, dict | list)]
+    # What stands in the place of a link, without being one that is known here, is still a next page.
+    others = [part[name] for part in parts for name in NEXT_LINKS if isinstance(part.get(name), dict | int)]
+    flags += [bool(value) for value in others]
+    return any(flags) if flags else None
+
+
+def _flag(value: Any) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else None
 
 
 def _stated_link(body: Mapping[str, Any], parts: Sequence[Mapping[str, Any]], headers: Mapping[str, str]) -> str | None:
@@ -88,7 +127,8 @@ def _stated_link(body: Mapping[str, Any], parts: Sequence[Mapping[str, Any]], he
     for part in (*parts, *(body[name] for name in ("links", "_links") if isinstance(body.get(name), dict))):
         for name in NEXT_LINKS:
             link = part.get(name)
-            link = link.get("href") if isinstance(link, dict) else link
+            if isinstance(link, dict):
+                link = next((link[key] for key in ("href", "link", "url") if key in link), link)
             if isinstance(link, str) and ("/" in link or "?" in link):
                 return link
             if name in part and link is None:
@@ -101,22 +141,29 @@ def _of_kind(kind: str, body: Any, headers: Mapping[str, str], per_page: int, is
         case "array" | "link":
             return _of_array(body, headers)
         case "drf":
-            return _counted(_rows(body, "results"), body, {}, body.get("next") or "", per_page, is_first)
+            link = body.get("next") or ""
+            return _counted(
+                _rows(body, "results"), body, {}, link if isinstance(link, str) else None, per_page, is_first
+            )
         case "hal":
             link = ((body.get("_links") or {}).get("next") or {}).get("href", "")
             embedded = body.get("_embedded") or {}
             rows = next((value for value in embedded.values() if isinstance(value, list)), None)
+            if rows is None and _states_none(body):
+                rows = []
             if rows is None:
                 raise NoRows("_embedded has no list")
             return _counted([_plain(row) for row in rows], body, body.get("page") or {}, link, per_page, is_first)
         case "cursor":
-            rows = _first_list(body)
-            meta = {**body, **(body.get("meta") or {}), **(body.get("pagination") or {})}
-            cursor = next((str(meta[key] or "") for key in CURSORS if key in meta), "")
-            return PageOf(_dicts(rows), total=_number(meta, TOTALS), cursor=cursor)
+            rows = _first_list(body, is_first)
+            cursors = [str(part[key] or "") for part in _parts(body) for key in CURSORS if key in part]
+            # Some servers leave it out on the last page. A first page without one says nothing.
+            if not cursors and not is_first:
+                cursors = [""]
+            return PageOf(_dicts(rows), cursor=next(iter(cursors), None))
         case _:
             meta = body.get("meta") or body.get("pagination") or {}
-            return _counted(_dicts(_first_list(body)), body, meta, None, per_page, is_first)
+            return _counted(_dicts(_first_list(body, is_first)), body, meta, None, per_page, is_first)
 
 
 def _recognize(body: Any, headers: Mapping[str, str]) -> str:
@@ -128,8 +175,8 @@ def _recognize(body: Any, headers: Mapping[str, str]) -> str:
         return "hal"
     if isinstance(body.get("results"), list) and "next" in body:
         return "drf"
-    inner = {**body, **(body.get("meta") or {}), **(body.get("pagination") or {})}
-    return "cursor" if any(key in inner for key in CURSORS) else "data_meta"
+    has_cursor = any(key in part for part in _parts(body) for key in CURSORS)
+    return "cursor" if has_cursor else "data_meta"
 
 
 def _of_array(body: Any, headers: Mapping[str, str]) -> PageOf:
@@ -183,14 +230,30 @@ def _rows(body: Mapping[str, Any], key: str) -> list[Row]:
     return _dicts(body[key])
 
 
-def _first_list(body: Mapping[str, Any]) -> list[Any]:
-    for key in ("records", "data", "items", "results"):
-        if isinstance(body.get(key), list):
-            return list(body[key])
-    rows = next((value for value in body.values() if isinstance(value, list)), None)
-    if rows is None:
+def _first_list(body: Mapping[str, Any], is_first: bool) -> list[Any]:
+    """Return the list that holds the records: one with a usual name, or the first that isn't beside the records."""
+    named = next((body[key] for key in RECORDS if isinstance(body.get(key), list)), None)
+    others = {key: value for key, value in body.items() if isinstance(value, list) and key not in BESIDE}
+    rows = next(iter(others.values()), None) if named is None else named
+    if not rows and (error := _error(body)):
+        raise NoRows(f"it states an error: {error[:200]}")
+    if rows is None and not _states_none(body):
         raise NoRows("there is no list in the response")
-    return rows
+    full = [key for key, value in others.items() if any(isinstance(row, dict) for row in value)]
+    if is_first and not rows and named is None and full:
+        raise NoRows(f"its list {next(iter(others))!r} is empty, and its list {full[0]!r} may not be the records")
+    return rows or []
+
+
+def _error(body: Mapping[str, Any]) -> str:
+    """Return the error that a response states although its HTTP status is one of success, or ""."""
+    is_error = body.get("success") is False or str(body.get("status")).lower() in FAILED
+    error = body.get("error") or (body.get("message") or body.get("errors") or body.get("status") if is_error else "")
+    return str(error or ("success is false" if is_error else ""))
+
+
+def _states_none(body: Mapping[str, Any]) -> bool:
+    return any(_number(part, TOTALS) == 0 for part in _parts(body))
 
 
 def _dicts(rows: Sequence[Any]) -> list[Row]:
@@ -208,8 +271,10 @@ def _plain(row: Any) -> Row:
 def _number(meta: Mapping[str, Any], keys: Sequence[str]) -> int | None:
     for key in keys:
         value = meta.get(key)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
-        if isinstance(value, str) and value.isdecimal():
-            return int(value)
+        if isinstance(value, str) and NUMBER.fullmatch(value):
+            return int(value.replace(",", ""))
     return None
