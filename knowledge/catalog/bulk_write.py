@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, cast
 
-from django.db import connection, transaction
+from django.db import DataError, connection, transaction
 
 from knowledge.catalog.interface import Value
 from knowledge.catalog.json_patch import Unpatchable, canonical, patched
@@ -18,7 +18,7 @@ from knowledge.models import CatalogAspect
 # maximum number of writes per transaction: each aspect takes a lock, and PostgreSQL's lock table holds a few thousand
 CHUNK = 500
 # What a value in another form than DataHub's leads to, while it is patched or its entity is read.
-UNFIT = (Unpatchable, AttributeError, KeyError, TypeError, IndexError)
+UNFIT = (Unpatchable, AttributeError, KeyError, TypeError, IndexError, UnicodeError, RecursionError, DataError)
 
 
 @dataclass(frozen=True)

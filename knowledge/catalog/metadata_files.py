@@ -16,14 +16,17 @@ from typing import Any
 
 from foundation.database.connections import analyze_tables
 from foundation.operations.errors import Invalid
-from foundation.operations.fields import URN_LENGTH, URN_PATTERN
+from foundation.operations.fields import UNSTORABLE, URN_LENGTH, URN_PATTERN
 from knowledge.catalog import entity_view
 from knowledge.catalog.bulk_write import AspectWrite, put_many
 from knowledge.catalog.interface import entity_type
 from knowledge.catalog.json_patch import Unpatchable, from_pointer, pointer
 from knowledge.models import CatalogAspect, CatalogEntity, Change
 
+ASPECT_LENGTH = CatalogAspect._meta.get_field("aspect").max_length or 0
 JSON_PATCH = "application/json-patch+json"
+# U+0000 as JSON writes it, but not a backslash before the letters u0000
+NULL_CHARACTER = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 CHUNK = 200  # maximum number of records per bulk write
 
 
@@ -49,7 +52,7 @@ class Loaded:
 def read_file(path: Path) -> list[Any]:
     try:
         records = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Invalid(f"{path}: {error}", field="file", allowed="a JSON file of metadata events") from None
     if isinstance(records, dict) and {"proposedSnapshot", "aspectName"} & set(records):  # a single record
         return [records]
@@ -82,6 +85,9 @@ def _puts(records: Iterable[Any], count: Loaded, known_only: bool) -> Iterator[A
     stamp = {"runId": "load-catalog"}
     for record in records:
         for proposal in proposals(record, count):
+            if len(proposal.aspect) > ASPECT_LENGTH or UNSTORABLE.search(proposal.aspect):
+                count.skipped["no usable name of an aspect"] += 1
+                continue
             if proposal.aspect not in entity_view.ASPECTS:
                 count.unknown[proposal.aspect] += 1
                 if known_only:
@@ -107,10 +113,14 @@ def _puts(records: Iterable[Any], count: Loaded, known_only: bool) -> Iterator[A
 def _not_storable(payload: Any) -> str:
     """Return what PostgreSQL can't store of a payload, or ""."""
     try:
-        text = json.dumps(payload, allow_nan=False)
+        text = json.dumps(payload, allow_nan=False, ensure_ascii=False)
     except ValueError:  # Python writes these, though JSON has no name for them
         return "NaN or infinity"
-    return "a null character" if "\\u0000" in text else ""
+    except RecursionError:
+        return "deeper nesting than can be read"
+    if NULL_CHARACTER.search(text):
+        return "a null character"
+    return "half a surrogate pair" if UNSTORABLE.search(text) else ""
 
 
 def _operation(given: Any) -> tuple[tuple[str, ...], str, Any]:
@@ -120,6 +130,8 @@ def _operation(given: Any) -> tuple[tuple[str, ...], str, Any]:
         raise Unpatchable("an operation has no path")
     if name not in ("add", "replace", "remove"):
         raise Unpatchable(f"the operation {str(name)[:20]!r} is not supported")
+    if name != "remove" and "value" not in given:
+        raise Unpatchable(f"the operation {name!r} has no value")
     return from_pointer(path), "remove" if name == "remove" else "add", given.get("value")
 
 
@@ -146,7 +158,11 @@ def _of_snapshot(snapshot: Any, count: Loaded) -> Iterator[Proposal]:
         if not _is_usable(urn):
             count.skipped["no usable URN"] += 1
             continue
-        for aspect in body.get("aspects") or []:
+        aspects = body.get("aspects") or []
+        if not isinstance(aspects, list):
+            count.skipped["aspects that are no list"] += 1
+            continue
+        for aspect in aspects:
             if not isinstance(aspect, dict):
                 count.skipped["an aspect that is no object"] += 1
                 continue
@@ -160,7 +176,7 @@ def _of_proposal(record: dict[str, Any], count: Loaded) -> Iterator[Proposal]:
     aspect = record.get("aspect") or {}
     try:
         payload = aspect["json"] if "json" in aspect else json.loads(aspect["value"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         count.skipped["no readable aspect"] += 1
         return
     if not _is_usable(urn):
@@ -174,7 +190,7 @@ def _of_proposal(record: dict[str, Any], count: Loaded) -> Iterator[Proposal]:
 
 
 def _is_usable(urn: str) -> bool:
-    return len(urn) <= URN_LENGTH and bool(URN_PATTERN.fullmatch(urn))
+    return len(urn) <= URN_LENGTH and bool(URN_PATTERN.fullmatch(urn)) and not UNSTORABLE.search(urn)
 
 
 def aspect_name(class_name: str) -> str:

@@ -290,6 +290,19 @@ def test_lineage_of_columns_is_patched_by_operation_downstream_query_and_upstrea
     assert element["upstreams"] == ["urn:li:schemaField:(a,y)"]
 
 
+def nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+def test_a_text_about_the_null_character_is_no_null_character() -> None:
+    text = r"strip \u0000 from text"
+    load(record(table(1), "datasetProperties", {"description": text}))
+    assert stored(table(1), "datasetProperties")["description"] == text
+
+
 def test_one_bad_record_is_reported_and_the_rest_is_loaded() -> None:
     bad = [
         patch(table(1), "globalTags", {"op": "test", "path": "/tags/urn:li:tag:PII", "value": {}}),
@@ -303,6 +316,15 @@ def test_one_bad_record_is_reported_and_the_rest_is_loaded() -> None:
         {"proposedSnapshot": "text"},
         record(table(7), "datasetProperties", {"customProperties": {"a": float("nan")}}),
         record(table(8), "datasetProperties", {"description": "a\0b"}),
+        record(table(9), "datasetProperties", {"name": "a cut emoji \ud83d"}),
+        record(table(9) + "\0", "datasetProperties", {"name": "x"}),
+        record(table(9) + "\ud83d", "datasetProperties", {"name": "x"}),
+        record(table(9), "a" * 101, {"name": "x"}),
+        record(table(9), "datasetProperties\0", {"name": "x"}),
+        {"proposedSnapshot": {"x": {"urn": table(9), "aspects": True}}},
+        patch(table(9), "datasetProperties", {"op": "add", "path": "/description"}),
+        {"entityUrn": table(9), "aspectName": "status", "aspect": {"value": "[" * 100_000}},
+        record(table(9), "datasetProperties", nested(5_000)),
     ]
     good = [record(table(n), "datasetProperties", {"name": f"t{n}"}) for n in range(10)]
     count = load(*good[:5], *bad, *good[5:])
@@ -315,6 +337,13 @@ def test_one_bad_record_is_reported_and_the_rest_is_loaded() -> None:
 def test_a_snapshot_is_read_as_a_pair_of_name_and_value() -> None:
     body = {"urn": table(1), "aspects": [{"com.linkedin.pegasus2avro.dataset.DatasetProperties": {"name": "one"}}]}
     assert load({"proposedSnapshot": ["com.linkedin.pegasus2avro.metadata.snapshot.DatasetSnapshot", body]}).writes == 1
+
+
+def test_a_file_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "deep.json"
+    file.write_text("[" * 100_000 + "]" * 100_000)
+    with pytest.raises(Invalid, match="recursion"):
+        metadata_files.read_file(file)
 
 
 def test_a_file_may_hold_a_single_record(tmp_path: Path) -> None:
