@@ -126,12 +126,12 @@ class FileUpstream:
         """
         if self.resource.decimal:
             return self.resource.decimal, None
-        if places := comma_columns(sample):
+        places = comma_columns(sample)
+        if places:
             self._format += "; numbers have decimal commas (declare `decimal` if not)"
-            return ",", places
-        if value := unsure_number(sample):
+        if value := unsure_number(sample, known=places):
             self._format += f"; {value} was read with a decimal point (declare `decimal` = ',' if not)"
-        return "", None
+        return (",", places) if places else ("", None)
 
     def _read_json_lines(self, start: int) -> Iterator[FileEntry]:
         encoding = self.resource.encoding or detect_encoding(self._path)

@@ -240,6 +240,11 @@ def sums(folder: Path, content: str, caller: Caller, declared: str = "") -> tupl
         ("id;preis\n1\n2;1.234\n3;2.500\n4;n/a\n5;3.100\n6;3.200\n", "", None, "1.234 was read with a decimal point"),
         ("ort;preis;lat\nBerlin;3,50;52.520\nUlm;2,10;48.40\n", "", ["52.520", "48.40"], "numbers have decimal commas"),
         ("preis;id\n3,5;1.001\n2,5;1001\n", "", ["1.001", "1001"], "numbers have decimal commas"),
+        ("preis;menge\n3,50;1.234\n1,20;2.500\n2,10;999\n", "", ["1234", "2500", "999"], "numbers have decimal commas"),
+        ("preis;kurs\n3,50;1.234\n1,20;0.875\n", "", ["1.234", "0.875"], "numbers have decimal commas"),
+        ("id;menge\n1;999\n2;1.234\n3;850\n4;12.500\n5;400\n", "", None, "1.234 was read with a decimal point"),
+        ("id;menge\n1;3,5\n2;k.A.\n3;k.A.\n4;1.234\n", "", None, "1.234 was read with a decimal point"),
+        ("id;kurs\n1;1.234\n2;1.5\n", "", ["1.234", "1.5"], "read as CSV"),
     ],
 )
 def test_a_number_is_never_read_as_a_thousandth(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 from typing import Any
@@ -104,3 +105,18 @@ def test_deleted_turns_can_be_imported_again(alice: Caller) -> None:
     (kept, _) = take_turns(alice, CHATGPT_TURNS)
     delete_memories(alice, DeleteMemories(user_id=alice.email, memory_id=UUID(kept.reference)))
     assert taken(take_turns(alice, CHATGPT_TURNS)) == ["kept", "duplicate"]
+
+
+def test_spoken_words_are_read() -> None:
+    conversation: dict[str, Any] = copy.deepcopy(CHATGPT_CONVERSATION)
+    node = next(node for node in conversation["mapping"].values() if text_of(node))
+    spoken = {"content_type": "audio_transcription", "text": "When does the load end?", "direction": "in"}
+    audio = {"content_type": "audio_asset_pointer", "asset_pointer": "sediment://file"}
+    node["message"]["content"] = {"content_type": "multimodal_text", "parts": [spoken, audio]}
+    assert "When does the load end?" in [turn["content"] for turn in turns_of("chatgpt", conversation)]
+
+
+def text_of(node: dict[str, Any]) -> str:
+    message = node.get("message") or {}
+    is_person = (message.get("author") or {}).get("role") == "user"
+    return "".join((message.get("content") or {}).get("parts") or []) if is_person else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -15,6 +16,7 @@ from foundation.operations.errors import Invalid
 from memories.operations import Remember
 from memory_project.exchange.imports.formats import FORMATS, comma_separated, json_items, markdown
 from memory_project.exchange.imports.formats.chat_exports import ChatMessage, turn_rows
+from memory_project.exchange.imports.formats.memory_rows import timestamp
 from memory_project.exchange.imports.rows import ImportedRow
 from tests.docs_tables import table
 from tests.memory_project.import_samples import (
@@ -505,3 +507,30 @@ def test_a_csv_may_begin_with_blank_lines_and_the_separator(start: str) -> None:
     assert FORMATS["csv"].recognizes(content, "facts.csv")
     (row,) = rows("csv", content)
     assert (row.data["content"], row.data["tags"]) == ("Revenue excludes refunds, always.", ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("value", "time"),
+    [
+        ("202403011200", "2024-03-01T12:00:00+00:00"),
+        ("20240301123456", "2024-03-01T12:34:56+00:00"),
+        (202403011200, "2024-03-01T12:00:00+00:00"),
+        (20240301, "2024-03-01T00:00:00+00:00"),
+        ("20240301", "2024-03-01T00:00:00+00:00"),
+        (1709294400, "2024-03-01T12:00:00+00:00"),
+        ("1709294400000", "2024-03-01T12:00:00+00:00"),
+    ],
+)
+def test_times_without_separators_are_no_seconds(value: Any, time: str) -> None:
+    assert timestamp(value) == time
+
+
+def test_lines_of_json_may_begin_with_a_byte_order_mark() -> None:
+    lines = b"\n".join(json.dumps(MEM0_MEMORY | {"id": key}).encode() for key in ("1", "2"))
+    assert len(rows("mem0", codecs.BOM_UTF8 + lines)) == 2
+
+
+def test_a_date_on_which_a_memory_expires_means_its_end() -> None:
+    today = timezone.now().date().isoformat()
+    (row,) = rows("mem0", as_json(results=[MEM0_MEMORY | {"expiration_date": today}]))
+    assert row.data["valid_until"] == today

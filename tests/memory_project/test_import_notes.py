@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from foundation.operations.errors import Invalid
 from memories.operations import Remember
+from memory_project.exchange.imports.formats.front_matter import why_not_read
 from memory_project.exchange.imports.formats.memory_rows import split_text
 from memory_project.exchange.imports.formats.sections import split_at_headings
 from tests.memory_project.import_samples import (
@@ -94,10 +95,16 @@ def test_a_note_says_how_long_it_is_true() -> None:
     assert remembered.valid_until == datetime.combine(day, time.max, UTC)
     assert remembered.valid_from == datetime(2026, 1, 1, tzinfo=UTC)
     assert "metadata" not in row.data
-    for text in ("the next audit", "2999-12-31"):
-        (other,) = rows("markdown", note.format(text).encode(), "a.md")
-        assert "valid_until" not in other.data
-        assert other.data["metadata"] == {"front_matter": {"valid_until": text}}
+    (other,) = rows("markdown", note.format("2999-12-31").encode(), "a.md")
+    assert "valid_until" not in other.data
+    assert other.data["metadata"] == {"front_matter": {"valid_until": "2999-12-31"}}
+
+
+@pytest.mark.parametrize("text", ["the next audit", "31.12.2025"])
+def test_a_bound_that_is_no_date_is_named_in_the_report(text: str) -> None:
+    (row,) = rows("markdown", f"---\nvalid_until: {text}\n---\nLanes are renumbered.\n".encode(), "a.md")
+    assert "valid_until" not in row.data
+    assert why_not_read(row.data) == f"valid_until {text!r} is not a date"
     (conditional,) = rows("markdown", b"---\nvalid_while: period:autumn\n---\nLanes are renumbered.\n", "a.md")
     assert conditional.data["valid_while"] == "period:autumn"
 

@@ -99,7 +99,15 @@ def _message(node: Mapping[str, Any]) -> ChatMessage | None:
 def _text(message: Mapping[str, Any]) -> str:
     content = _object(message.get("content"))
     parts = content.get("parts")
-    return joined(parts) if content.get("content_type") in CONTENT_TYPES and isinstance(parts, list) else ""
+    if content.get("content_type") not in CONTENT_TYPES or not isinstance(parts, list):
+        return ""
+    return joined([_spoken(part) if isinstance(part, dict) else part for part in parts])
+
+
+def _spoken(part: Mapping[str, Any]) -> str:
+    """Return the words of a part that is the transcript of a voice, or ""."""
+    text = part.get("text")
+    return text if part.get("content_type") == "audio_transcription" and isinstance(text, str) else ""
 
 
 def _object(value: Any) -> Mapping[str, Any]:

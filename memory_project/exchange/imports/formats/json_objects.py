@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 from collections.abc import Collection, Iterator, Set
@@ -35,6 +36,7 @@ def _has_keys(start: bytes, paths: Collection[str], keys: Set[str]) -> bool:
 
 def _has_lines(start: bytes, paths: Collection[str], keys: Set[str]) -> bool:
     """Return whether these are lines of objects: some may be broken, and the first may be longer than `start`."""
+    start = start.removeprefix(codecs.BOM_UTF8)
     if not start.lstrip().startswith(b"{") or _has_keys(start, paths, keys):
         return False
     lines = start.splitlines()[:COMPARED]

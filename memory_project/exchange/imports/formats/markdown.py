@@ -22,6 +22,7 @@ from memory_project.exchange.imports.formats.memory_rows import (
     past_or_none,
     problem_row,
     tagged,
+    timestamp_or_none,
 )
 from memory_project.exchange.imports.formats.sections import split_at_headings
 from memory_project.exchange.imports.rows import ImportedRow
@@ -170,6 +171,8 @@ def note_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         if bound := bound_or_none(values.get(name)):
             data[name] = bound
             del rest[name]
+        elif values.get(name) and timestamp_or_none(values[name]) is None:  # 2999-12-31 usually means no end
+            rest[front_matter.NOT_READ] = f"{name} {str(values[name])[:40]!r} is not a date"
     if isinstance(values.get("valid_while"), str):
         data["valid_while"] = rest.pop("valid_while")
     entities = rest.pop("entities", None)

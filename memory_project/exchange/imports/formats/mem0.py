@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 
 from memory_project.exchange.imports.formats.json_objects import read_objects, recognizes_objects
@@ -29,7 +29,8 @@ def read(file: BinaryIO, name: str) -> Iterator[ImportedRow]:
 def _rows(place: str, value: Mapping[str, Any]) -> Iterator[ImportedRow]:
     key = str(value.get("id") or "")
     expiry = timestamp_or_none(value.get("expiration_date"))
-    if expiry and datetime.fromisoformat(expiry) < datetime.now(UTC):
+    # A date means its end, as in `valid_until`.
+    if expiry and datetime.fromisoformat(expiry) + timedelta(days=1) < datetime.now(UTC):
         yield problem_row(place, f"expired on {str(value['expiration_date'])[:40]}", key=key)
         return
     if not isinstance(value.get("memory"), str):

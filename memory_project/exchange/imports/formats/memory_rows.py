@@ -75,6 +75,10 @@ def storable(text: str) -> str:
 
 # Nine digits at least: eight are a date.
 SECONDS_AS_TEXT = re.compile(r"[-+]?[0-9]{9,14}(?:\.[0-9]+)?")
+# Year to minute or second without separators, as names of notes have it. As milliseconds, it would be a time in 1975 to
+# 1977, or after 2500.
+COMPACT_DATE = re.compile(r"(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])")
+COMPACT = re.compile(COMPACT_DATE.pattern + r"(?:[01][0-9]|2[0-3])(?:[0-5][0-9]){1,2}")
 ORDINAL_DATE = re.compile(r"[0-9]{4}-[0-9]{3}")  # year and day of the year, of ISO 8601
 
 
@@ -84,12 +88,16 @@ def timestamp(value: Any) -> str:
     A date means the start of that day. Raises ValueError if the value is neither.
     """
     try:
+        if isinstance(value, int) and (COMPACT.fullmatch(str(value)) or COMPACT_DATE.fullmatch(str(value))):
+            return timestamp(str(value))
         if isinstance(value, int | float) and not isinstance(value, bool):
             seconds = value / 1000 if abs(value) >= MILLISECONDS_FROM else value
             return datetime.fromtimestamp(seconds, UTC).isoformat()
         if isinstance(value, str):
             text = value.strip()
-            if SECONDS_AS_TEXT.fullmatch(text):
+            if COMPACT.fullmatch(text):
+                text = f"{text[:8]}T{text[8:]}"
+            elif SECONDS_AS_TEXT.fullmatch(text):
                 return timestamp(float(text))
             if ORDINAL_DATE.fullmatch(text):
                 return datetime.strptime(f"{text} +0000", "%Y-%j %z").isoformat()
