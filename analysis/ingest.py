@@ -36,6 +36,7 @@ from foundation.work import progress
 ANALYZE_FROM = 500  # minimum number of records in an ingest after which the query planner's statistics are updated
 ROWS_NAMED = 5  # maximum numbers of skipped and of irregular rows that the notes name
 NULLED = "values that are NaN or infinite were stored as null"
+REPLACED = "rows replaced a row with the same id and other values: declare another `id_field` if it is no id"
 MAX_PAGES = 50  # maximum number of pages that one call fetches; a call with resume fetches the next ones
 
 
@@ -128,6 +129,7 @@ class SourceDownload:
     largest_total: int | None = None  # of those that pages have reported
     contradicted: str = ""  # two statements of a page that disagree
     repeated_page: int = 0  # number of the page that ended the download because it had no new row
+    replaced: int = 0  # number of rows that another one with the same id and other values has replaced
     nulled: int = 0  # number of values that are NaN or infinite
     has_noted_fields: bool = False
 
@@ -347,13 +349,15 @@ class SourceDownload:
         self.stored_ids.update(new)
         self.result.records += len(new)
         self.result.repeated += stored.repeated + len(stored.ids) - len(new)
+        self.replaced += stored.replaced
+        self.nulled += stored.nulled
         notes = self.result.notes
         if page.format and page.format not in notes:
             notes.append(page.format)
-        if stored.nulled:
-            self.nulled += stored.nulled
-            notes[:] = [note for note in notes if not note.endswith(NULLED)]
-            notes.append(f"{self.nulled} {NULLED}")
+        for count, text in ((self.replaced, REPLACED), (self.nulled, NULLED)):
+            notes[:] = [note for note in notes if not note.endswith(text)]
+            if count:
+                notes.append(f"{count} {text}")
         for reason in (*page.skipped, *stored.skipped):
             self.result.skipped += 1
             if self.result.skipped <= ROWS_NAMED:

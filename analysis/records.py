@@ -46,6 +46,7 @@ class StoredPage:
     ids: list[str]  # of the stored records, without duplicates
     repeated: int  # number of rows with the id of another row of the page; the last of them was stored
     skipped: list[str]  # for each row that can't be stored, the reason
+    replaced: int = 0  # those of the repeated rows that had other values
     nulled: int = 0  # number of values that are NaN or infinite, and were stored as null
 
 
@@ -67,6 +68,7 @@ def store(
     kept = []
     skipped = []
     nulled = 0
+    replaced = 0
     for index, given in enumerate(rows):
         row, text = _as_json(given)
         record_id = id_of(row, id_field)
@@ -76,6 +78,7 @@ def store(
         has_id = record_id is not None and record_id not in NO_SEGMENT
         if record_id is None:
             record_id = "~" + hashlib.sha256(f"{origin}:{index}".encode()).hexdigest()
+        replaced += record_id in by_id and by_id[record_id][1] != text
         by_id[record_id] = (has_id, text)
         kept.append(row)
         nulled += _not_finite(given) if row is not given else 0
@@ -85,7 +88,7 @@ def store(
         lines = "\n".join(text for _, text in by_id.values())
         with connection.cursor() as cursor:
             cursor.execute(UPSERT, [session.pk, model, now, expires_at, list(by_id), has_ids, lines])
-    return StoredPage(kept, list(by_id), len(kept) - len(by_id), skipped, nulled)
+    return StoredPage(kept, list(by_id), len(kept) - len(by_id), skipped, replaced, nulled)
 
 
 def id_of(row: Mapping[str, Any], id_field: str) -> str | None:

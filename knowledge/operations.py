@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Self
 from django.utils.translation import gettext
 from pydantic import Field, model_validator
 
+from foundation.operations.errors import Invalid
 from foundation.operations.fields import (
     Content,
     EntityUrn,
@@ -212,6 +213,8 @@ class EditInsight(Decide):
     def as_edit(self) -> Edit:
         """Return the edit. Without `changes`, the suggested actions stay as they are."""
         (insight_id,) = self.insight_ids
+        if self.content is None and not self.changes:
+            raise Invalid("is missing", field="content", allowed="`content`, `changes` or both")
         return Edit.read(
             {
                 "insight_id": insight_id,

@@ -464,7 +464,15 @@ def _describe_differences(existing: MemoryRecord, fields: Mapping[str, Any]) -> 
     differences = [name for name in compared if fields[name] != getattr(existing, name) and fields[name] not in UNSAID]
     details = ", ".join(f"{name} is {_shown(getattr(existing, name))}" for name in differences)
     kept = f"kept as it was ({details}): update it to change that" if differences else ""
-    return "; ".join(filter(None, [rules.outside_note(existing), kept]))
+    return "; ".join(filter(None, [_stale_note(existing), rules.outside_note(existing), kept]))
+
+
+def _stale_note(existing: MemoryRecord) -> str:
+    if existing.status != Status.STALE:
+        return ""
+    return gettext("it is stale, so it is not recalled: verify it if it is true (%(reason)s)") % {
+        "reason": existing.stale_reason
+    }
 
 
 def _shown(value: Any) -> str:

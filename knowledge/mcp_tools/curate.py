@@ -274,6 +274,8 @@ def _apply(caller: Caller, operation: operations.Apply) -> AppliedResponse | Pre
         "preview": [responses.planned_response(planned, preview.entities) for planned in preview.planned],
         "message": UNCHANGED if all(planned.is_noop for planned in preview.planned) else PREVIEWED,
     }
+    if operation.dry_run and response["message"] == PREVIEWED:
+        response["message"] = f"{PREVIEWED}, without dry_run"
     if preview.replaces:
         response["replaces"] = preview.replaces
     if preview.risks:
@@ -355,11 +357,12 @@ def _rollback_preview(caller: Caller, operation: operations.RollBack) -> Preview
     preview = rollback.roll_back_preview(caller, changeset_id=operation.changeset_id)
     changes = [_undo_response(undo) for undo in preview.undos]
     steps = "nothing was rolled back: show the person this preview, and repeat it with confirm=true if they agree"
+    without_dry_run = ", without dry_run" if operation.dry_run else ""
     response: PreviewResponse = {
         "confirmation_required": not operation.dry_run,
         "dry_run": operation.dry_run,
         "preview": changes,
-        "message": "; ".join(["nothing was written", *map(str, preview.used), steps]),
+        "message": "; ".join(["nothing was written", *map(str, preview.used), steps]) + without_dry_run,
     }
     if preview.used:
         response["removed_in_use"] = [responses.usage_response(usage) for usage in preview.used]

@@ -150,6 +150,12 @@ def invalidate_cache(caller: Caller, operation: InvalidateCache) -> int:
     """
     user = acting_as(caller, operation.user_id)
     rows = CachedAnswer.objects.filter(created_by=user.email)
+    if operation.invalidate_all and (operation.pattern or operation.entity_urns):
+        raise Invalid(
+            gettext("contradicts the other conditions"),
+            field="invalidate_all",
+            allowed=gettext("true alone, or a pattern and entity_urns without it"),
+        )
     if not operation.invalidate_all:
         if not operation.pattern and not operation.entity_urns:
             raise Invalid(

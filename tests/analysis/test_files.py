@@ -338,3 +338,12 @@ def test_quotation_marks_beyond_those_that_are_read_are_stated(folder: Path, ali
     content = "id,t\n" + "".join(f'{n},"5\n' for n in range(51)) + '99,"x, y"\n100,"abc,5\n'
     result = read(folder, "a.csv", content.encode(), alice)
     assert result.irregular == 53
+
+
+@pytest.mark.django_db
+def test_rows_with_one_id_and_other_values_are_named(folder: Path, alice: Caller) -> None:
+    result = read(folder, "lines.csv", b"id,product,qty\nO1,pallet,5\nO1,box,7\nO2,box,1\nO2,box,1\n", alice)
+    assert [row["product"] for row in stored()] == ["box", "box"]
+    assert [note for note in result.notes if "id_field" in note] == [
+        "1 rows replaced a row with the same id and other values: declare another `id_field` if it is no id"
+    ]

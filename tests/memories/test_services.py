@@ -431,6 +431,7 @@ def test_the_text_of_a_stale_memory_is_not_stored_a_second_time(alice: Caller, f
     services.mark_stale(system_caller(), record_id=fact.pk, reason="the table moved")
     answer = services.remember(alice, Remember(content=REFUNDS))
     assert (answer.existing, answer.record) == (True, fact)
+    assert "it is stale, so it is not recalled: verify it if it is true (the table moved)" in answer.note
 
 
 def test_a_restored_memory_without_vectors_waits_for_them(alice: Caller, settings: Any) -> None:

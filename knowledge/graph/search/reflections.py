@@ -139,6 +139,8 @@ def _target(graph: Graph, operation: AddReflection) -> dict[str, Any]:
         if number or name:
             raise Invalid(f"is not accepted for target_type {kind}", field="target_id", allowed="no target")
         return {}
+    if name and (number or kind == "relation"):
+        raise Invalid("contradicts target_id" if number else "is not accepted for a relation", field="entity_name")
     if kind == "entity":
         rows = Entity.objects.filter(graph=graph, deleted_at=None, is_placeholder=False)
         entity = names.find_one(graph, name) if name else rows.filter(number=number or 0).first()

@@ -42,6 +42,14 @@ def test_a_reflection_is_added_and_found(alice: Caller) -> None:
         ({"target_type": "entity", "content": "x"}, "target_id: is missing"),
         ({"target_type": "entity", "content": "x", "target_id": 99}, "Entity not found: 99"),
         ({"target_type": "global", "content": "x", "target_id": 1}, "target_id: is not accepted"),
+        (
+            {"target_type": "entity", "content": "x", "target_id": 1, "entity_name": "Alder"},
+            "entity_name: contradicts target_id",
+        ),
+        (
+            {"target_type": "relation", "content": "x", "entity_name": "Alder"},
+            "entity_name: is not accepted for a relation",
+        ),
         ({"target_type": "global", "content": " "}, "content: is missing"),
         ({"target_type": "global", "content": "x", "mood": "x" * 31}, "mood: has 31 characters"),
         ({"target_type": "global", "content": "x", "author": "x" * 61}, "author: has 61 characters"),

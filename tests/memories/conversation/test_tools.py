@@ -254,6 +254,8 @@ def test_cache_entries_are_invalidated_by_pattern_by_entity_or_all(alice: Caller
         call(alice, "cache_invalidate", pattern="(")
     with pytest.raises(Invalid, match="pattern: is missing"):
         call(alice, "cache_invalidate")
+    with pytest.raises(Invalid, match="invalidate_all: contradicts the other conditions"):
+        call(alice, "cache_invalidate", pattern="refunds", invalidate_all=True)
     assert call(alice, "cache_invalidate", invalidate_all=True)["deleted_count"] == 1
 
 
