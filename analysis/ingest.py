@@ -312,6 +312,7 @@ class SourceDownload:
     def _store(self, number: int, page: PageOf, counts: bool) -> None:
         resource = self.model.resource
         rows = [records.projected(records.flattened(row, resource), self.fields, resource) for row in page.rows]
+        self._note_missing_fields(rows)
         now = timezone.now()
         with transaction.atomic():
             expires_at = now + sessions.record_ttl()
@@ -325,7 +326,6 @@ class SourceDownload:
                 self.ingest.next_cursor = "" if self._has_page_numbers(page) else _next_page_request(page)
             self._save()
         self._count(stored, page)
-        self._note_missing_fields(stored.rows)
         self.result.total_pages = self.ingest.total_pages
         if stored.rows:
             keys = frozenset({resource.id_field, *(f"{name}_id" for name in resource.associations)})
@@ -334,13 +334,19 @@ class SourceDownload:
             self.summaries.append(save_page_summary(self.session, self.model.name, key, summary))
 
     def _note_missing_fields(self, rows: Sequence[Row]) -> None:
-        """Name requested fields that no record of the first page has: they may be misspelt."""
+        """Name requested fields that no record of the first page has: they may be misspelt.
+
+        Raises Invalid if it has none of them, so that nothing replaces the records of an earlier ingest.
+        """
         if not rows or self.result.pages > 1 or self.has_noted_fields:
             return
         self.has_noted_fields = True
         keys = set[str]().union(*rows)
         roots = {name: name.split(".")[0] for name in self.fields}
         missing = [name for name, root in roots.items() if not any(k == root or k.startswith(f"{root}_") for k in keys)]
+        if missing and len(missing) == len(roots):
+            allowed = "fields of the records; leave it out to get all of them"
+            raise Invalid(f"no record of the first page has {', '.join(missing)}", field="fields", allowed=allowed)
         if missing:
             self.result.notes.append(f"no record of the first page has {', '.join(missing)}")
 

@@ -60,6 +60,7 @@ class Endpoint:
     path: Mapping[str, str] = field(default_factory=dict)  # names of fields by the names of URL parameters
     fixed: Mapping[str, Any] = field(default_factory=dict)  # values that the method and the path stand for
     version: RowVersion | None = None
+    about: Callable[[Mapping[str, Any], Any], Mapping[str, Any]] = lambda place, body: place  # whose version it has
     needs_match: bool = False  # whether a request has to name the version that the caller saw
     hidden: tuple[str, ...] = ()  # fields that the transport replaces
     check_permission: Callable[[Caller], None] | None = None  # raises Forbidden
@@ -194,7 +195,7 @@ def _perform(endpoint: Endpoint, caller: Caller, request: Request, place: Mappin
     is_unsigned = isinstance(answer, ToolResponse) and answer.unsigned
     body = answer.data if isinstance(answer, ToolResponse) else answer
     if endpoint.version and not reads:
-        headers |= endpoint.version.etag_after(caller, place)
+        headers |= endpoint.version.etag_after(caller, endpoint.about(place, body))
     status = endpoint.status_of(body) if endpoint.status_of else endpoint.status
     shown = sparse_fields.apply(selection, body) if body is not None else None
     if version:

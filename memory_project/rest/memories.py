@@ -221,7 +221,15 @@ REMEMBER = Endpoint(
     status_of=lambda body: 200 if body["existing"] else 201,
     statuses=(200, 201),
 )
-SUPERSEDE = Endpoint("supersede_memory", _supersede, "memory_manage", "supersede", status=201, version=MEMORY_VERSION)
+SUPERSEDE = Endpoint(
+    "supersede_memory",
+    _supersede,
+    "memory_manage",
+    "supersede",
+    status=201,
+    version=MEMORY_VERSION,
+    about=lambda place, body: {"record_id": body["memory"]["id"]},  # the correction
+)
 ONE: dict[str, Any] = {
     "get": Endpoint("get_memory", _get, "memory_manage", "get", version=MEMORY_VERSION),
     "patch": Endpoint("update_memory", _revise, "memory_manage", "update", version=MEMORY_VERSION, needs_match=True),

@@ -352,4 +352,7 @@ def test_arguments_that_would_be_ignored_are_refused_or_named(api: Api, alice: C
         ingest(alice, IngestRecords.read({**base, "ingest_all": True, "page": 2}))
     result = ingest(alice, IngestRecords.read({**base, "fields": ["titel", "rating"]}))
     assert "no record of the first page has titel" in result.notes
+    with pytest.raises(Invalid, match="fields: no record of the first page has titel, ratign"):
+        ingest(alice, IngestRecords.read({**base, "fields": ["titel", "ratign"]}))
+    assert IngestedRecord.objects.filter(data__has_key="rating").exists()
     assert not IngestedRecord.objects.filter(data__has_key="titel").exists()

@@ -63,6 +63,8 @@ def test_a_memory_is_read_and_corrected(alice_user: User, bob_user: User, olga_u
     assert post(client(olga_user), f"{url}supersede/", correction).status_code == 404
     new = post(client(alice_user), f"{url}supersede/", correction)
     assert new.status_code == 201
+    new_url = f"{LIST}{new.json()['memory']['id']}/"
+    assert client(alice_user).get(new_url)["ETag"].startswith(new["ETag"].rstrip('"'))
     again = post(client(alice_user), f"{url}supersede/", {"content": "Revenue is something else."})
     assert (again.status_code, again.json()["code"]) == (409, "conflict")
     assert new.json()["memory"]["id"] in again.json()["detail"]
