@@ -214,7 +214,7 @@ class EditInsight(Decide):
         """Return the edit. Without `changes`, the suggested actions stay as they are."""
         (insight_id,) = self.insight_ids
         if self.content is None and not self.changes:
-            raise Invalid("is missing", field="content", allowed="`content`, `changes` or both")
+            raise Invalid(gettext("is missing"), field="content", allowed=gettext("`content`, `changes` or both"))
         return Edit.read(
             {
                 "insight_id": insight_id,
