@@ -171,7 +171,7 @@ class _Holder:
             # A pooler tells its clients other process ids than those of the sessions that it lends them.
             is_own = row == (self.connection.info.backend_pid,)
             self.has_session = is_own and settings.DATABASE_POOLER != "transaction"
-            if self.has_session:  # that which had the locks has ended
+            if self.has_session:  # the session that had the locks has ended
                 for lease in self.leases.values():
                     self.connection.execute(LOCK_SESSION, {"token": lease.token})
         return self.connection

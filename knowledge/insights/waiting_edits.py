@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
@@ -15,6 +16,7 @@ from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from knowledge.insights.seen import TEXT_FIELDS
 from knowledge.models import ChangesetState, Insight, InsightState
+from memories import services
 from memories.models import MemoryRecord, Status
 from memories.models.record import EDITED_BY
 from memories.models.revision import value_of
@@ -77,7 +79,10 @@ def _differing(record: MemoryRecord, changes: Mapping[str, Any]) -> dict[str, An
 
 
 def make_edit(caller: Caller, insight: Insight, change: str, notes: str) -> dict[str, Any]:
-    """Give the locked memory the values of the waiting edit. Return those from before."""
+    """Give the locked memory the values of the waiting edit, and index it after the transaction.
+
+    Returns the values from before.
+    """
     record = insight.record
     edit = dict(insight.pending_edit)
     if "content" in edit:  # names the author of the new text
@@ -90,6 +95,7 @@ def make_edit(caller: Caller, insight: Insight, change: str, notes: str) -> dict
         if "content" in edit and record.status == Status.STALE:
             activate(record)
     drop_edit(insight)
+    transaction.on_commit(lambda: services.index_now(caller, record))
     return before
 
 

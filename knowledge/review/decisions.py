@@ -267,7 +267,6 @@ def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
     require_not_ended(insight.record, "insight_id")
     decision = record_decision(caller, insight, DecisionKind.EDIT_APPROVED, notes, before=before)
     events.announce_decision(insight, decision, to=[editor])
-    transaction.on_commit(lambda: services.index_now(caller, insight.record))
     return insight
 
 

@@ -60,7 +60,7 @@ class Endpoint:
     path: Mapping[str, str] = field(default_factory=dict)  # names of fields by the names of URL parameters
     fixed: Mapping[str, Any] = field(default_factory=dict)  # values that the method and the path stand for
     version: RowVersion | None = None
-    about: Callable[[Mapping[str, Any], Any], Mapping[str, Any]] = lambda place, body: place  # whose version it has
+    about: Callable[[Mapping[str, Any], Any], Mapping[str, Any]] = lambda place, body: place  # that the version is of
     needs_match: bool = False  # whether a request has to name the version that the caller saw
     hidden: tuple[str, ...] = ()  # fields that the transport replaces
     check_permission: Callable[[Caller], None] | None = None  # raises Forbidden

@@ -46,7 +46,7 @@ class Paging(Operation):
 
 
 def each(response: Callable[[Any], Any]) -> Callable[[Caller, Sequence[Any]], Sequence[Any]]:
-    """Return the items of a list whose rows are shown one by one by `response`."""
+    """Return a function that makes the items of a list from its rows, each with `response`."""
     return lambda caller, rows: [response(row) for row in rows]
 
 

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 
 @dataclass(frozen=True)
 class LastDecision:
-    """What a kind of page keeps in the session."""
+    """The place of one kind of page in the session of a person."""
 
     key: str  # of the session
     offered_s: int = 10  # seconds for which a page offers to undo it

@@ -119,13 +119,15 @@ def test_a_repeated_rejection_of_an_edit_leaves_the_approved_version(
 
 
 def test_an_edit_that_waited_is_part_of_the_proposal_after_a_rollback(
-    alice: Caller, cora: Caller, insight: Insight
+    alice: Caller, cora: Caller, insight: Insight, django_capture_on_commit_callbacks: Any
 ) -> None:
     changes = [{"change_type": "add_tag", "detail": "rain"}]
     applied = apply(cora, Apply.read({"insight_ids": [insight.pk], "entity_urn": ORDERS, "changes": changes}))
     edit(alice, insight, content=BETTER)
-    roll_back(cora, changeset_id=applied.changeset.pk)
+    with django_capture_on_commit_callbacks(execute=True):
+        roll_back(cora, changeset_id=applied.changeset.pk)
     assert present(insight) == ("pending", BETTER, {})
+    assert MemoryRecord.objects.get(pk=insight.pk).embedding_text_hash is not None
 
 
 def test_the_form_shows_the_edit_that_waits(alice: Caller, alice_user: User, insight: Insight) -> None:
