@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -139,11 +140,14 @@ class RestUpstream:
         if response.status_code == 204:  # no content: the page after the last
             return PageOf([])
         try:
-            return unwrap(response.json(), response.headers, self.resource.envelope, per_page, is_first=is_first)
+            page = unwrap(response.json(), response.headers, self.resource.envelope, per_page, is_first=is_first)
         except NoRows as error:
             raise UpstreamFailed(f"the upstream’s response has no records: {error}") from None
         except (ValueError, AttributeError, TypeError, KeyError):
             raise UpstreamFailed("the upstream’s response doesn’t match the declared envelope") from None
+        if cursor.startswith(LINK) and page.next is None and page.cursor is None:
+            page = replace(page, next="")  # the page that a link led to is the last one if it has no link itself
+        return page
 
     def _resolve(self, path: str, link: str) -> str:
         """Return the absolute URL of the next page.

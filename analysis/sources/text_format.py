@@ -126,11 +126,17 @@ def _header_row(rows: Sequence[Sequence[str]]) -> int:
     if not widths:
         return 0
     usual = Counter(widths).most_common(1)[0][0]
+    widths = [1 if _is_padded_title(row) else len(row) for row in rows]
     if 2 * widths[0] > usual or usual not in widths[:MAX_TITLES]:
         return 0
     start = widths.index(usual)
     numbers = sum(bool(NUMBER.fullmatch(cell.strip())) and not YEAR.fullmatch(cell.strip()) for cell in rows[start])
     return 0 if 2 * numbers > len(rows[start]) else start
+
+
+def _is_padded_title(row: Sequence[str]) -> bool:
+    """Return whether only the first cell of a row may have a text, as spreadsheet programs save titles."""
+    return len(row) > 2 and not any(cell.strip() for cell in row[1:])
 
 
 def sample_rows(path: Path, encoding: str, delimiter: str, skip: int) -> list[list[str]]:

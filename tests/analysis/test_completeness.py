@@ -237,6 +237,13 @@ def test_statements_that_agree_are_complete(alice: Caller, api: Api, script: Any
     )
 
 
+def test_a_page_that_a_link_led_to_is_the_last_one_without_a_link(alice: Caller, api: Api) -> None:
+    pages = bodies({"@odata.nextLink": NEXT.format(2)}, {"@odata.nextLink": NEXT.format(3)}, {}, key="value")
+    api.script = [*pages, pages[0]]  # the server doesn't know the parameter `page`
+    result = everything(alice, per_page=10)
+    assert (result.complete, result.shortfall, IngestedRecord.objects.count()) == (True, "", 25)
+
+
 @pytest.mark.parametrize(
     ("script", "records", "named"),
     [

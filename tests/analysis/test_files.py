@@ -201,6 +201,7 @@ TABLE = "idImpianto;Gestore;Bandiera;Comune\n" + "".join(f"{n};STAZIONE {n};Agip
         ("\ufeffsep=;\n", 1),
         ("sep=;\nEstrazione del 2025-01-06\n\n", 2),
         ("# exported by hand\n# in May\n", 2),
+        ("Estrazione del 2025-01-06;;;\n;;;\n", 2),
     ],
 )
 def test_rows_before_the_header_are_named_and_left_out(tmp_path: Path, before: str, skipped: int) -> None:

@@ -395,6 +395,8 @@ HOSTILE: list[tuple[str, bytes, str]] = [
     ("mcp-memory", b"[" * 100_000 + b"\n" + lines(RELATION), "nested"),
     ("mcp-memory", b'{"a": ' + b"9" * 5_000 + b"}\n" + lines(RELATION), "limit"),
     ("mem0", as_json(results=[{"id": 1}, MEM0_MEMORY]), "memory: is missing"),
+    ("mem0", as_json(results=[MEM0_MEMORY | {"score": float("nan")}, MEM0_MEMORY]), "NaN"),
+    ("mem0", as_json(results=[MEM0_MEMORY | {"score": [float("-inf")]}, MEM0_MEMORY]), "Infinity"),
     ("mem0", as_json(results=[MEM0_MEMORY | {"memory": ["x"]}, MEM0_MEMORY]), "memory: is missing"),
     ("mem0", as_json(results=[MEM0_MEMORY | {"memory": "a \0 b"}, MEM0_MEMORY]), "NUL"),
     ("mem0", as_json(results=[MEM0_MEMORY | {"created_at": "soon"}, MEM0_MEMORY]), "created_at: 'soon'"),
@@ -501,8 +503,8 @@ def test_a_message_from_the_future_gets_the_time_of_its_neighbors() -> None:
     assert [row.data["created_at"][:10] for row in turn_rows("x", "claude:1", "", messages)] == ["2026-03-01"] * 2
 
 
-@pytest.mark.parametrize("start", ["sep=;\r\n", "\r\n\r\n", ";;\r\n"])
-def test_a_csv_may_begin_with_blank_lines_and_the_separator(start: str) -> None:
+@pytest.mark.parametrize("start", ["sep=;\r\n", "\r\n\r\n", ";;\r\n", "Our facts, 2026;\r\n;\r\n", "Facts\r\n"])
+def test_a_csv_may_begin_with_blank_lines_titles_and_the_separator(start: str) -> None:
     content = f"{start}content;tags\r\nRevenue excludes refunds, always.;a,b\r\n".encode()
     assert FORMATS["csv"].recognizes(content, "facts.csv")
     (row,) = rows("csv", content)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
-from analysis.sources.text_format import SEPARATOR_LINE, delimiter_of
+from analysis.sources.text_format import MAX_TITLES, SEPARATOR_LINE, delimiter_of
 from foundation.downloads.csv_lines import FORMULA
 from foundation.operations.errors import Invalid
 from memories.operations import MEMORY_CELLS
@@ -26,6 +26,7 @@ COLUMNS = (
 VERBATIM = {"content", "summary", "created_at", "id", *MEMORY_CELLS}  # values whose case counts
 DELIMITERS = ",;\t"
 JSON_COLUMNS = {"tags", "entity_urns", "related_columns", "metadata"}  # in an export of this program
+HEADER = re.compile(r'(?:^|[,;\t]) *"?content"? *(?:[,;\t\r\n]|$)', re.IGNORECASE)
 MAX_ROW = 200_000  # characters. A quote that is never closed would otherwise swallow the rest of the file.
 WIDE_ENCODINGS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # UTF-32's other BOM begins like one
 TAB_EXTENSIONS = (".tsv", ".tab")
@@ -69,7 +70,7 @@ def read(file: BinaryIO, name: str) -> Iterator[ImportedRow]:
     """
     lines = Lines(file)
     try:
-        delimiter, names = _header(*_first_line(lines), name)
+        delimiter, names = _header(*_header_line(lines), name)
         yield from _rows(lines, delimiter, names)
     except RowTooLong as error:  # of the header
         raise Invalid(str(error), field="file", allowed="CSV with a header") from None
@@ -77,15 +78,25 @@ def read(file: BinaryIO, name: str) -> Iterator[ImportedRow]:
         lines.text.detach()  # closing the wrapper would close the caller's file
 
 
-def _first_line(lines: Lines) -> tuple[str, str]:
-    """Return the first line that is not blank, and the delimiter that a line `sep=;` before it states."""
+def _header_line(lines: Lines) -> tuple[str, str]:
+    """Return the line with the names of the columns, and the delimiter that a line `sep=;` before it states.
+
+    Titles may stand above it. If none of the first lines has the column "content", it is the first that isn't blank.
+    """
     stated = ""
+    first = ""
+    titles = 0
     for line in lines:
         if separator := SEPARATOR_LINE.fullmatch(line.strip("\r\n")):
             stated = separator[1]
         elif line.strip(" \t\r\n,;"):
-            return line, stated
-    return "", stated
+            first = first or line
+            if HEADER.search(line):
+                return line, stated
+            titles += 1
+            if titles > MAX_TITLES:
+                break
+    return first, stated
 
 
 def _header(line: str, stated: str, name: str) -> tuple[str, list[str]]:
@@ -178,7 +189,7 @@ def recognizes(start: bytes, name: str) -> bool:
     if name.lower().endswith((".md", ".markdown")):  # a note may consist of the word “content”
         return False
     try:
-        _header(*_first_line(Lines(io.BytesIO(start))), name)
+        _header(*_header_line(Lines(io.BytesIO(start))), name)
     except (Invalid, RowTooLong):
         return False
     return True

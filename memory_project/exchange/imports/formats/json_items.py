@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import io
+import math
+import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +21,9 @@ MAX_ITEM_TEXT = 32_000_000  # characters of all texts in one item
 MAX_DEPTH = 100
 START_EVENTS = ("start_map", "start_array")
 END_EVENTS = ("end_map", "end_array")
+CONSTANT = re.compile(rb'\\.|"|NaN|-?Infinity', re.DOTALL)  # with what begins and ends texts, in which they stay
+LONGEST = len(b"-Infinity")
+TOO_LARGE = b"1e9999"  # no float is as large
 NOT_JSON = "can't be read as JSON"
 NOTHING = "has nothing to import"
 
@@ -38,19 +43,51 @@ class Item:
         return f"{name or 'item'} {self.number}"
 
 
+class _Constants:
+    """Replaces NaN and Infinity, which many programs write, by TOO_LARGE, because the parser stops at them."""
+
+    def __init__(self) -> None:
+        self._is_in_text = False
+        self._held = b""  # the end of the part before, which may be the start of a constant or of an escape
+
+    def replaced(self, part: bytes) -> bytes:
+        """Return the next bytes of the file. An empty part is its end."""
+        text = self._held + part
+        end = len(text) - LONGEST if part else len(text)
+        taken = 0
+        pieces = []
+        for match in CONSTANT.finditer(text):
+            if match.start() >= end:
+                break
+            end = max(end, match.end())
+            if match[0] == b'"':
+                self._is_in_text = not self._is_in_text
+            elif not self._is_in_text and not match[0].startswith(b"\\"):
+                pieces += [text[taken : match.start()], TOO_LARGE]
+                taken = match.end()
+        end = max(end, 0)
+        self._held = text[end:]
+        return b"".join([*pieces, text[taken:end]])
+
+
 class _Guard:
     """A file that stops the parser before one text fills the memory."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
         self.unused = 0  # bytes read since the parser last returned something
+        self._constants = _Constants()
 
     def read(self, count: int) -> bytes:
-        part = self.file.read(min(count, CHUNK) if count >= 0 else CHUNK)
-        self.unused += len(part)
-        if self.unused > MAX_TEXT:
-            raise Invalid("has a text that is too long", field="file", allowed=f"texts of at most {MAX_TEXT:,} bytes")
-        return part
+        """Return at most `count` bytes and the few held back before, or b"" at the end."""
+        while part := self.file.read(min(count, CHUNK) if count >= 0 else CHUNK):
+            self.unused += len(part)
+            if self.unused > MAX_TEXT:
+                allowed = f"texts of at most {MAX_TEXT:,} bytes"
+                raise Invalid("has a text that is too long", field="file", allowed=allowed)
+            if replaced := self._constants.replaced(part):
+                return replaced
+        return self._constants.replaced(b"")
 
 
 @dataclass
@@ -96,6 +133,8 @@ class _Builder:
             new = []
         elif isinstance(value, Decimal):
             new = float(value)
+            if not math.isfinite(new):
+                self.problem = "has NaN, Infinity or another number that is not JSON"
         container = self.open[-1]
         if isinstance(container, dict):
             container[self.keys[-1]] = new
