@@ -3,6 +3,14 @@ from __future__ import annotations
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy
 
+CASES = {
+    "suggestion": "knowledge.suggestions.cases.SuggestionCases",
+    "question": "knowledge.debt.cases.QuestionCases",
+    "contradiction": "knowledge.contradictions.cases.ContradictionCases",
+    "stale": "knowledge.freshness.cases.StaleCases",
+    "verification": "knowledge.freshness.cases.VerificationCases",
+}
+
 
 class KnowledgeConfig(AppConfig):
     name = "knowledge"
@@ -11,9 +19,12 @@ class KnowledgeConfig(AppConfig):
 
     def ready(self) -> None:
         from foundation import registry  # noqa: PLC0415 - needs loaded models
+        from foundation.cases.kinds import CASE_KINDS  # noqa: PLC0415 - needs loaded models
         from memories import extensions  # noqa: PLC0415 - needs loaded models
 
         extensions.EXTENSIONS.register("knowledge.memory_extension.KnowledgeMemoryExtension")
+        for name, path in CASES.items():
+            CASE_KINDS.register(name, path)
         registry.defer(contribute)
 
 

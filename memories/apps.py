@@ -12,8 +12,10 @@ class MemoriesConfig(AppConfig):
     toolsets = {"memory": "memories.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
+        from foundation.cases.kinds import CASE_KINDS  # noqa: PLC0415 - needs settings
         from foundation.database import restore_marker  # noqa: F401, PLC0415 - receives connection_created
 
+        CASE_KINDS.register("same_words", "memories.writing.same_words_cases.SameWordsCases")
         registry.defer(contribute)
 
 

@@ -21,7 +21,8 @@ START = (
     "/admin/",
     "/admin/tables/",
     "/review/all/",
-    "/stale/?whose=all",
+    "/inbox/?kind=stale",
+    "/inbox/?kind=verification",
     "/changesets/?state=applied",  # a changeset that waits for approval has no page to roll it back
     "/conversations/",
     "/graph/",

@@ -126,7 +126,7 @@ def _descriptions(entity: entity_view.EntityView) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Case:
+class ShownPair:
     """A pair as it is shown. `text` is what the catalog says, if the pair is about the catalog."""
 
     pair: Contradiction
@@ -143,7 +143,7 @@ class Case:
         return f"{name}.{self.pair.column}" if self.pair.column else name
 
 
-def cases(pairs: Sequence[Contradiction]) -> list[Case]:
+def shown_pairs(pairs: Sequence[Contradiction]) -> list[ShownPair]:
     """Return the pairs with what is shown of them. Left out are those whose description has changed since."""
     described = all_descriptions(sorted({pair.urn for pair in pairs if pair.urn}))
     verdicts = verdicts_on(pairs) if pairs else {}
@@ -157,5 +157,5 @@ def cases(pairs: Sequence[Contradiction]) -> list[Case]:
         text = described.get(pair.urn, {}).get(pair.column, "") if pair.urn else ""
         if pair.urn and text_key(text) != pair.second_key:
             continue
-        found.append(Case(pair, text[:MAX_TEXT], verdicts.get(pair.pk, []), names))
+        found.append(ShownPair(pair, text[:MAX_TEXT], verdicts.get(pair.pk, []), names))
     return found

@@ -109,7 +109,7 @@ def _require_open(caller: Caller, pair: Contradiction) -> None:
             gettext("was settled by %(person)s: %(verdict)s") % {"person": standing[0].by, "verdict": verdict.label},
             field="contradiction_id",
         )
-    is_changed = pair.urn and not queries.cases([pair])
+    is_changed = pair.urn and not queries.shown_pairs([pair])
     if not is_open or is_changed:
         raise Conflict(gettext("is no contradiction any more: one of the two has changed"), field="contradiction_id")
 

@@ -24,11 +24,10 @@ from memories.queries import (
     doubted,
     open_reports,
     reviewable_stale,
-    stale_memories,
     unresolved_marks,
 )
 from memories.retrieval.scope import Filters, in_scope
-from memories.writing.revision import can_review
+from memories.writing.revision import can_review, may_verify
 from memories.writing.seen import memory_versions
 
 CAUSES_SHOWN = 12
@@ -62,11 +61,6 @@ class StaleCase:
     seen: str  # token of the memory's state, which a decision carries back
     entities: list[StaleEntity] = field(default_factory=list)
     doubts: list[Feedback] = field(default_factory=list)
-
-
-def rows(caller: Caller, *, everyone: bool, cause: str = "") -> MemoryRecordQuerySet:
-    records = stale_memories(caller) if everyone else reviewable_stale(caller)
-    return records.filter(stale_reason=cause) if cause else records
 
 
 def needs_verification(caller: Caller) -> MemoryRecordQuerySet:
@@ -115,26 +109,32 @@ def unused(caller: Caller) -> MemoryRecordQuerySet:
     return rows.defer("search").order_by("created_at", "id")
 
 
-def verification_requests(caller: Caller, limit: int) -> list[VerificationRequest]:
-    records = list(needs_verification(caller).annotate(**HAS_REPORTS)[:limit])
+def to_verify(caller: Caller) -> MemoryRecordQuerySet:
+    """Return the memories that need verification, and a few that seem to be unused."""
+    needed = needs_verification(caller).order_by().values("pk")
+    few = unused(caller).values("pk")[:UNUSED_SHOWN]
+    rows = in_scope(caller, Filters()).filter(Q(pk__in=needed) | Q(pk__in=few))
+    return rows.annotate(**HAS_REPORTS).defer("search")
+
+
+def verification_requests(caller: Caller, records: Sequence[MemoryRecord]) -> list[VerificationRequest]:
+    """Return what should be looked at in each record of `to_verify`."""
     ids = [record.pk for record in records]
     hints = comparison.hints(ids) if ids else {}
     doubts = _doubts(ids) if ids else {}
     reports = _reports([record.pk for record in records if record.has_reports])
-    others = [record for record in unused(caller)[:UNUSED_SHOWN] if record.pk not in set(ids)]
-    versions = memory_versions([*records, *others])
-    requests = [
+    versions = memory_versions(records)
+    return [
         VerificationRequest(
             record,
-            hints.get(record.pk, ""),
+            hints.get(record.pk) or ("" if record.pk in doubts or record.pk in reports else UNUSED),
             doubts.get(record.pk, []),
             reports.get(record.pk, []),
-            caller.can_edit_for(record.created_by),
+            may_verify(caller, record),
             versions[record.pk],
         )
         for record in records
     ]
-    return [*requests, *(VerificationRequest(row, UNUSED, [], [], True, versions[row.pk]) for row in others)]
 
 
 def _doubts(ids: Sequence[UUID]) -> dict[UUID, list[Feedback]]:

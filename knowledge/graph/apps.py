@@ -12,11 +12,13 @@ class GraphConfig(AppConfig):
 
     def ready(self) -> None:
         from foundation import registry  # noqa: PLC0415 - needs loaded models
+        from foundation.cases.kinds import CASE_KINDS  # noqa: PLC0415 - needs loaded models
         from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - needs loaded models
         from memories import extensions as memory_extensions  # noqa: PLC0415 - needs loaded models
 
         memory_extensions.EXTENSIONS.register("knowledge.graph.memory_extension.GraphMemoryExtension")
         knowledge_extensions.EXTENSIONS.register("knowledge.graph.knowledge_extension.GraphKnowledgeExtension")
+        CASE_KINDS.register("upkeep", "knowledge.graph.maintenance.cases.UpkeepCases")
         registry.defer(contribute)
 
 

@@ -11,6 +11,8 @@ class ConversationConfig(AppConfig):
     toolsets = {"conversation": "memories.conversation.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
+        from foundation.cases.kinds import CASE_KINDS  # noqa: PLC0415 - needs loaded models
         from memories import extensions  # noqa: PLC0415 - needs loaded models
 
         extensions.EXTENSIONS.register("memories.conversation.memory_extension.ConversationMemoryExtension")
+        CASE_KINDS.register("merge", "memories.conversation.consolidation.cases.MergeCases")

@@ -82,6 +82,19 @@ def leave(caller: Caller, *, entry_id: UUID | str) -> SameWords:
         return _decide(caller, _locked(caller, entry_id), SameWordsDecision.LEFT)
 
 
+def reopen(caller: Caller, *, entry_id: UUID | str) -> SameWords:
+    """Undo the decision that a text stays. Raises Conflict if it was erased, or is open."""
+    with transaction.atomic():
+        entry = _found(caller, entry_id)
+        if entry.decision != SameWordsDecision.LEFT:
+            raise Conflict(gettext("was not left as it is, so there is nothing to undo"), field="id")
+        entry.decision = SameWordsDecision.OPEN
+        entry.decided_by = ""
+        entry.decided_at = None
+        entry.save(update_fields=["decision", "decided_by", "decided_at"])
+    return entry
+
+
 def take(caller: Caller, *, entry_id: UUID | str) -> tuple[SameWords, TextPlace, Any]:
     """Return a locked entry whose text is to be erased, with its place and row, and mark it as erased.
 
@@ -108,11 +121,18 @@ def require_admin(caller: Caller) -> None:
         raise Forbidden(gettext("only admins decide about texts with the same words"))
 
 
-def _locked(caller: Caller, entry_id: UUID | str) -> SameWords:
+def _found(caller: Caller, entry_id: UUID | str) -> SameWords:
+    """Return the locked entry."""
     require_admin(caller)
     entry = SameWords.objects.select_for_update().filter(pk=validate(Id, entry_id, "id")).first()
     if entry is None:
         raise NotFound(gettext("no such text"), field="id")
+    return entry
+
+
+def _locked(caller: Caller, entry_id: UUID | str) -> SameWords:
+    """Return the locked entry. Raises Conflict if it was decided already."""
+    entry = _found(caller, entry_id)
     if entry.decision != SameWordsDecision.OPEN:
         raise Conflict(
             gettext("was %(decision)s by %(decided_by)s")

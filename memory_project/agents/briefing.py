@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, NotRequired
 from uuid import UUID
 
+from django.conf import settings
 from django.utils import timezone
 from django.utils.translation import gettext
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from foundation.links import url_for
 from foundation.operations.errors import Invalid
 from foundation.operations.fields import StartMoment, Urns
 from foundation.operations.operation import Operation
@@ -33,11 +35,12 @@ MIN_TOKENS, MAX_TOKENS = 200, 1_500
 MAX_TEXT = 240  # characters that are quoted of a memory
 MAX_REASON = 120  # characters that are quoted of a question or of a reason
 ENTITIES_SHOWN = 2
-CATALOG, WAITING = "catalog", "waiting"
+CATALOG, WAITING, CASES = "catalog", "waiting", "cases"
 # In the order of the text. The points of all kinds take turns until the room is used up.
 HEADINGS = {
     briefing.ASKED: "Asked of you (answer the question; verify the memory if it still holds, supersede it if not):",
     WAITING: "",
+    CASES: "For the person to decide, in the inbox:",
     briefing.CHANGED: "Corrected or outdated since {since}:",
     CATALOG: "Changed in the catalog since {since}:",
     briefing.CONTESTED: "Contested:",
@@ -105,7 +108,8 @@ def brief_me(caller: Caller, operation: BriefMe) -> BriefingResponse:
     if since > timezone.now():
         raise Invalid(gettext("is in the future"), field="since", allowed=gettext("an earlier time"))
     urns = operation.entities or recent_entities(caller)
-    page = page_of(briefing.brief(caller, BriefingSubject(urns), since), since, max_tokens=operation.max_tokens)
+    found = replace(briefing.brief(caller, BriefingSubject(urns), since), cases=briefing.waiting_cases(caller))
+    page = page_of(found, since, max_tokens=operation.max_tokens)
     text = page.text or NOTHING
     response: BriefingResponse = {
         "text": text,
@@ -154,6 +158,10 @@ def _lines(found: Briefing) -> dict[str, list[BriefingLine]]:
         lines[WAITING] = [
             BriefingLine(WAITING, f"- {count} for your review: apply_knowledge with the action bulk_review")
         ]
+    if found.cases:
+        counts = ", ".join(f"{title.lower()} ({count})" for title, count in found.cases.items())
+        inbox = f"{settings.COMMONPLACE_URL}{url_for('inbox', '')}"
+        lines[CASES] = [BriefingLine(CASES, f"- {counts}: {inbox}")]
     return lines
 
 

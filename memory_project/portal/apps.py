@@ -20,10 +20,11 @@ OF_IDS = {
 }
 OF_KEYS = {
     "my-insight": "/insights/#i-{}",
-    "contradictions": "/contradictions/",
-    "question": "/insights/questions/#q-{}",
-    "suggestion": "/insights/suggestions/#s-{}",
-    "stale": "/stale/",
+    "inbox": "/inbox/",
+    "contradictions": "/inbox/?kind=contradiction",
+    "question": "/inbox/?kind=question#case-{}",
+    "suggestion": "/inbox/?kind=suggestion#case-{}",
+    "stale": "/inbox/?kind=stale",
     "webhook": "/connect/webhooks/#w-{}",
     "upstream-tools": "/admin/upstream-tools/",
     "connected-systems": "/connect/systems/",

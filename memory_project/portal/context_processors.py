@@ -8,19 +8,19 @@ from typing import Any
 
 from django.http import HttpRequest
 
+from foundation.cases.kinds import CaseKind, kinds_for
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from knowledge.changesets import approvals
-from knowledge.contradictions import queries as contradictions
-from knowledge.debt import questions
 from knowledge.insights import queries as curation
 from knowledge.models import Changeset, Insight
-from knowledge.suggestions import queries as suggestions
 from memories import queries
-from memory_project.mcp.gateway import tool_queue
 from memory_project.models import SavedView
 from memory_project.notifications import inbox
 from memory_project.portal.search import saved_views
+
+KEPT = "navigation"  # the attribute of a request that keeps its navigation
+CASES = "cases"  # before the name of a kind, in the names of the counts
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,9 @@ class Navigation:
         pending = curation.waiting(self.caller) if self.may_curate else Insight.objects.none()
         counted = {
             "waiting": pending,
-            "stale": queries.reviewable_stale(self.caller),
-            "suggestions": suggestions.waiting(self.caller),
-            "contradictions": contradictions.contradictions(self.caller),
-            "questions": questions.open_questions(self.caller),
+            **{f"{CASES} {kind.name}": kind.waiting(self.caller) for kind in self._counted_kinds},
             "unread": inbox.unread(self.person_id),
             "second": approvals.for_me(self.caller) if self.may_curate else Changeset.objects.none(),
-            "tools": tool_queue.waiting_rows(self.caller),
             "backlog": curation.backlog(self.caller) if self.may_curate else Insight.objects.none(),
             **{
                 f"view {view.pk}": saved_views.rows_of(self.caller, view)
@@ -81,10 +77,19 @@ class Navigation:
             for view in self._saved_views
         ]
 
+    @cached_property
+    def _counted_kinds(self) -> list[CaseKind]:
+        return [kind for kind in kinds_for(self.caller) if kind.is_counted]
+
     @property
-    def contradictions(self) -> int:
-        """The number of open contradictions."""
-        return self._counts["contradictions"]
+    def case_counts(self) -> dict[str, int]:
+        """The number of cases that wait for the person, by kind."""
+        return {kind.name: self._counts[f"{CASES} {kind.name}"] for kind in self._counted_kinds}
+
+    @property
+    def inbox(self) -> int:
+        """The number of all cases that wait for the person."""
+        return sum(self.case_counts.values())
 
     @property
     def unread(self) -> int:
@@ -93,11 +98,6 @@ class Navigation:
     @property
     def waiting(self) -> int:
         return self._counts["waiting"]
-
-    @property
-    def tools(self) -> int:
-        """The number of upstream tools that wait for an operator."""
-        return self._counts["tools"]
 
     @property
     def second(self) -> int:
@@ -109,23 +109,19 @@ class Navigation:
         """The number of approved insights that are not applied yet."""
         return self._counts["backlog"]
 
-    @property
-    def suggestions(self) -> int:
-        return self._counts["suggestions"]
 
-    @property
-    def questions(self) -> int:
-        """The number of open questions of interviews."""
-        return self._counts["questions"]
-
-    @property
-    def stale(self) -> int:
-        return self._counts["stale"]
+def navigation_of(request: HttpRequest) -> Navigation:
+    """Return the navigation of the user, whose counts are queried once for the request."""
+    found: Navigation | None = request.__dict__.get(KEPT)
+    if found is None:
+        caller = caller_from_request(request, channel="portal")
+        found = request.__dict__[KEPT] = Navigation(caller, request.user.pk or 0)
+    return found
 
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return {}
-    caller = caller_from_request(request, channel="portal")
-    return {"caller": caller, "nav": Navigation(caller, user.pk)}
+    nav = navigation_of(request)
+    return {"caller": nav.caller, "nav": nav}

@@ -16,15 +16,16 @@ TOPICS: dict[str, tuple[str, ...]] = {
     "my-knowledge": ("my-knowledge", "saved-views", "batch", "preview-batch"),
     "memory": ("memory", "edit-memory", "create-memory"),
     "ask": ("ask",),
+    "inbox": ("inbox",),
     "suggestions": ("my-insights",),
     "entity": ("knowledge", "entity"),
     "graph": ("graph",),
     "citations": ("citations", "citing-document"),
-    "stale-review": ("stale-review",),
-    "contradictions": ("contradictions",),
+    "stale-review": (),
+    "contradictions": (),
     "review": ("review", "review-one", "review-list", "review-edit", "assignment-rules"),
     "changesets": ("changesets", "changeset"),
-    "debt": ("debt", "questions", "interview"),
+    "debt": ("debt", "interview"),
 }
 LINK = re.compile(r"\]\(([a-z-]+)\.md\)")
 

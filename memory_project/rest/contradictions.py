@@ -58,7 +58,7 @@ def _settlement(row: Settlement) -> SettlementResponse:
 
 
 def _items(caller: Caller, rows: Sequence[Contradiction]) -> list[ContradictionResponse]:
-    found = queries.cases(rows)
+    found = queries.shown_pairs(rows)
     records = {memory.pk: memory for case in found for memory in (case.pair.first, case.pair.second) if memory}
     shown = dict(zip(records, memory_responses(list(records.values())), strict=True))
     return [

@@ -7,6 +7,7 @@ from foundation import id_converter  # noqa: F401 - registers the converter <id:
 from memory_project.rest import (
     administration,
     analyses,
+    cases,
     catalog,
     changesets,
     checks,
@@ -43,6 +44,7 @@ urlpatterns = [
     *catalog.urlpatterns,
     *analyses.urlpatterns,
     *graph.urlpatterns,
+    *cases.urlpatterns,
     *contradictions.urlpatterns,
     *conversations.urlpatterns,
     *hooks.urlpatterns,

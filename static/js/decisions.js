@@ -35,7 +35,7 @@ document.addEventListener("click", (event) => {
 const SENT_MS = 4000;
 const DOUBLE_CLICK_MS = 500;
 document.addEventListener("click", (event) => {
-  const button = event.target.closest("form.decide button");
+  const button = event.target.closest("form.decide button, form[data-decides] button");
   if (!button || !event.detail || button.type !== "submit") return;
   const last = Number(keptForTab.get("decided") || 0);
   if (Math.abs(Date.now() - last) < DOUBLE_CLICK_MS) {

@@ -32,10 +32,14 @@ document.addEventListener("keydown", (event) => {
   target.click();
 });
 
+// Of the keys of a list's rows, those of the row with the focus act, or else those of the first row.
+const ROWS = "[data-rows] > *";
 function targetOf(key) {
+  const row = document.activeElement.closest(ROWS) || document.querySelector(ROWS);
   return [...document.querySelectorAll(`[data-key="${CSS.escape(key)}"]`)].find((element) => {
     const panel = element.closest("[data-panel]"); // a closed one
-    return (!panel || element === summaryOf(panel)) && element.checkVisibility();
+    const of = element.closest(ROWS);
+    return (!of || of === row) && (!panel || element === summaryOf(panel)) && element.checkVisibility();
   });
 }
 

@@ -8,7 +8,7 @@ const sheet = document.getElementById("keys-sheet");
 function rows() {
   return [...document.querySelectorAll("[data-rows] > li, [data-rows] > tbody > tr")].filter((row) => row.checkVisibility());
 }
-const linkOf = (row) => row.querySelector("a[href], .row-link");
+const linkOf = (row) => (row.hasAttribute("tabindex") ? row : row.querySelector("a[href], .row-link"));
 
 document.addEventListener("keydown", (event) => {
   if (!isFree(event)) return;

@@ -313,10 +313,21 @@ def test_the_token_is_sent_below_the_api_alone(path: str, alice_user: User) -> N
     assert transport.requests == []
 
 
-def test_the_ordinary_client_is_written_from_the_asynchronous_one() -> None:
-    specification = importlib.util.spec_from_file_location("write_sync", CLIENT / "write_sync.py")
+def script(name: str) -> Any:
+    """Import a script that writes a part of the client."""
+    specification = importlib.util.spec_from_file_location(name, CLIENT / f"{name}.py")
     assert specification
     assert specification.loader
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
-    assert {file: file.read_text() for file in module.written()} == module.written()
+    return module
+
+
+def test_the_ordinary_client_is_written_from_the_asynchronous_one() -> None:
+    written = script("write_sync").written()
+    assert {file: file.read_text() for file in written} == written
+
+
+def test_the_types_of_answers_are_written_from_the_document() -> None:
+    module = script("write_types")
+    assert module.FILE.read_text() == module.written()

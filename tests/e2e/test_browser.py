@@ -130,15 +130,15 @@ def test_edit_approve_apply_and_roll_back_an_insight(sign_in: SignIn) -> None:
 def test_verify_and_forget_in_the_stale_review(sign_in: SignIn) -> None:
     page = sign_in("maya")
     page.goto("/stale/")
-    count = page.locator(".cards.stale > li").count()
+    count = page.locator(".inbox > li").count()
     fact = page.inner_text(".fact-line >> nth=0")
     page.keyboard.press("t")
-    page.wait_for_selector(".messages .success")
-    assert page.locator(".cards.stale > li").count() == count - 1
+    page.wait_for_selector(".last >> text=Verified as still true")
+    assert page.locator(".inbox > li").count() == count - 1
     assert fact != page.inner_text(".fact-line >> nth=0")
     page.keyboard.press("f")
-    page.wait_for_selector(".messages .success")
-    assert page.locator(".cards.stale > li").count() == count - 2
+    page.wait_for_selector(".last >> text=Forgotten")
+    assert page.locator(".inbox > li").count() == count - 2
 
 
 def test_mark_a_memory_as_wrong_and_withdraw_the_mark(sign_in: SignIn) -> None:

@@ -64,7 +64,7 @@ def test_enter_before_the_results_opens_the_best_of_them(sign_in: SignIn) -> Non
     page.keyboard.type("stale review")
     with page.expect_navigation():
         page.keyboard.press("Enter")
-    assert page.url.endswith("/stale/")
+    assert page.url.endswith("/inbox/?kind=stale")
 
 
 def test_actions_of_the_palette_act_on_the_page(sign_in: SignIn) -> None:

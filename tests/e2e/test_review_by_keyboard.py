@@ -215,7 +215,7 @@ def test_ctrl_k_opens_the_palette(sign_in: SignIn) -> None:
     page.fill("#palette-q", "stale review")
     page.wait_for_selector("#palette-found a[href='/stale/']")
     page.keyboard.press("Enter")
-    page.wait_for_url(re.compile("/stale/$"))
+    page.wait_for_url(re.compile(r"/inbox/\?kind=stale$"))
     page.keyboard.press("?")
     assert page.is_visible("#keys-sheet")
 

@@ -38,7 +38,7 @@ def remember(caller: Caller, content: str, **fields: Any) -> MemoryRecord:
 
 def inbox(caller: Caller) -> list[Contradiction]:
     with identity.acting_as(caller):
-        return [case.pair for case in queries.cases(list(queries.contradictions(caller)))]
+        return [case.pair for case in queries.shown_pairs(list(queries.contradictions(caller)))]
 
 
 def scanned(caller: Caller) -> Contradiction:
@@ -171,7 +171,7 @@ def test_a_verdict_on_the_memory_of_another_is_a_proposal_to_its_owner(alice: Ca
     assert state(*records) == [("active", ""), ("active", "")]
     assert (inbox(alice), [each.pk for each in inbox(bob)]) == ([], [pair.pk])
     with identity.acting_as(bob):
-        ((case,),) = [queries.cases(list(queries.contradictions(bob)))]
+        ((case,),) = [queries.shown_pairs(list(queries.contradictions(bob)))]
         assert [(each.by, each.verdict) for each in case.verdicts] == [("alice@example.org", "first")]
     with pytest.raises(Conflict, match="undo it first"):
         settle(alice, pair, "second")

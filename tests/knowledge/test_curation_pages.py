@@ -24,7 +24,7 @@ from memories.writing import feedback
 from memory_project.models import User
 from memory_project.portal.views.entity import TABS
 from tests.knowledge.conftest import MART, ORDERS, column
-from tests.pages import browser, text
+from tests.pages import browser, give, inbox, take_back, text
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
 DESCRIBE = {"action_type": "update_description", "detail": "One row an order, cancelled ones too."}
@@ -69,21 +69,23 @@ def drop_status() -> None:
 def test_the_stale_review_shows_the_change_and_verifies(alice: Caller, alice_user: User) -> None:
     record = about_status(alice)
     drop_status()
-    page = text(browser(alice_user), reverse("stale-review"))
+    client = browser(alice_user)
+    page = text(client, inbox("stale"))
     assert "the column status was removed" in page
     assert "the column state was added" in page
-    verify = reverse("change-memory", args=[record.pk, "verify"])
-    response = browser(alice_user).post(verify, {"next": reverse("stale-review")})
-    assert response["Location"] == reverse("stale-review")
+    assert "No memories need your review" in give(client, "stale", "verify", record.pk.hex)
     record.refresh_from_db()
     assert record.status == "active"
+    assert "the column status was removed" in take_back(client, "stale")
+    record.refresh_from_db()
+    assert record.status == "stale"
 
 
 def test_memories_with_one_cause_are_decided_together(alice: Caller, alice_user: User) -> None:
     rows = [about_status(alice, f"Fact {n} about the status of orders.") for n in range(3)]
     drop_status()
     client = browser(alice_user)
-    ((reason, count),) = client.get(reverse("stale-review")).context["causes"]
+    ((reason, count),) = client.get(inbox("stale")).context["summary"]["causes"]
     assert count == 3
     client.post(reverse("start-batch"), {"act": "verify", "cause": reason})
     assert Batch.objects.get().outcomes == ["", "", ""]
@@ -98,13 +100,13 @@ def test_a_memory_marked_wrong_is_in_the_stale_review_of_its_owner(
     fact.refresh_from_db()
     assert fact.status == "active"
     browser(bob_user).post(wrong, {"reason": "refunds are in since May"})
-    assert "refunds are in since May" in text(browser(alice_user), reverse("stale-review"))
+    assert "refunds are in since May" in text(browser(alice_user), inbox("verification"))
     browser(alice_user).post(wrong, {"reason": "Bob is right"})
-    page = text(browser(alice_user), reverse("stale-review"))
+    page = text(browser(alice_user), inbox("stale"))
     assert "refunds are in since May" in page
-    assert fact.content not in text(browser(bob_user), reverse("stale-review"))
-    assert "Only the owner (Alice Arden)" in text(browser(bob_user), reverse("stale-review") + "?whose=all")
-    assert fact.content not in text(browser(olga_user), reverse("stale-review") + "?whose=all")
+    for user, refused in ((bob_user, "only its owner"), (olga_user, "no such memory")):
+        assert fact.content not in text(browser(user), inbox("stale"))
+        assert refused in give(browser(user), "stale", "forget", fact.pk.hex)
 
 
 def test_a_memory_shows_my_feedback_and_i_can_withdraw_it(bob: Caller, bob_user: User, fact: MemoryRecord) -> None:
@@ -268,10 +270,10 @@ def test_pages_make_a_bounded_number_of_queries(
         services.mark_stale(system_caller(), record_id=about_status(alice, f"Stale {n} on orders.").pk, reason=f"r{n}")
     changeset = applied(alice, cora)
     client = browser(cora_user)
-    for name in ("my-knowledge", "my-insights", "knowledge", "stale-review", "changesets", "chains", "review"):
+    for name in ("my-knowledge", "my-insights", "knowledge", "inbox", "changesets", "chains", "review"):
         client.get(reverse(name))
         with django_assert_max_num_queries(12):
-            client.get(reverse(name) + ("?whose=all" if name == "stale-review" else ""))
+            client.get(reverse(name) + ("?kind=stale" if name == "inbox" else ""))
     for tab in TABS:
         with django_assert_max_num_queries(14):  # two of them are the permissions of the link to the admin
             client.get(f"{reverse('entity')}?urn={ORDERS}&tab={tab}")

@@ -477,6 +477,10 @@ def test_memory_context_makes_a_bounded_number_of_queries(
     assert json.dumps(attach_memories(with_connection(bob, "token 2"), call).data)  # type: ignore[union-attr]
 
 
+def verification_requests(caller: Caller) -> list[stale_review.VerificationRequest]:
+    return stale_review.verification_requests(caller, list(stale_review.to_verify(caller)))
+
+
 def test_owners_are_asked_to_verify_memories_that_are_never_attached(alice: Caller, bob: Caller) -> None:
     attached_memory = remember(alice, "What comes along with every answer on orders.")
     unused_memory = remember(alice, "What nobody has met for months.", entity_urns=[REFUNDS])
@@ -484,13 +488,13 @@ def test_owners_are_asked_to_verify_memories_that_are_never_attached(alice: Call
     long_ago = timezone.now() - timedelta(days=100)
     MemoryRecord.objects.filter(pk__in=[attached_memory.pk, unused_memory.pk]).update(created_at=long_ago)
     # impressions have been recorded for too short a time to conclude this
-    assert stale_review.verification_requests(alice, 20) == []
+    assert verification_requests(alice) == []
     Impression.objects.update(at=timezone.now() - timedelta(days=20))
-    (request,) = stale_review.verification_requests(alice, 20)
+    (request,) = verification_requests(alice)
     assert (request.record.pk, "worth keeping" in request.hint) == (unused_memory.pk, True)
-    assert stale_review.verification_requests(bob, 20) == []
+    assert verification_requests(bob) == []
     services.verify(alice, Verify(record_id=unused_memory.pk))
-    assert stale_review.verification_requests(alice, 20) == []
+    assert verification_requests(alice) == []
 
 
 def test_only_memories_of_the_active_persona_are_attached(alice: Caller, bob: Caller) -> None:

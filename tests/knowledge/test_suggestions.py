@@ -6,8 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.test import Client
-from django.urls import reverse
 from django.utils import timezone
 
 from foundation.database import retention
@@ -26,6 +24,7 @@ from memories.writing.erasure import erase
 from memory_project import audit
 from memory_project.agents import conversations, unanswered
 from memory_project.models import AuditEvent, Notification, User
+from tests.pages import browser, give, inbox, take_back
 from tests.rest_client import client, post
 
 pytestmark = pytest.mark.django_db
@@ -184,10 +183,9 @@ def test_nobody_else_sees_or_decides(alice: Caller, alice_user: User, olga_user:
         assert post(door, f"{API}{suggestion.pk.hex}/keep/", {}).status_code == 404
         for verb in ("discard", "never-again", "undo"):
             assert post(door, f"{API}{verb}/", ids(suggestion)).status_code == 404
-        browser = Client()
-        browser.force_login(user)
-        assert REFUNDS not in browser.get(reverse("suggestions")).content.decode()
-        browser.post(reverse("decide-suggestions", args=["keep"]), {"ids": suggestion.pk.hex})
+        stranger = browser(user)
+        assert REFUNDS not in stranger.get(inbox("suggestion")).content.decode()
+        assert "you have no such suggestion" in give(stranger, "suggestion", "keep", suggestion.pk.hex)
     assert waiting(alice) == [REFUNDS]
     assert not MemoryRecord.objects.exists()
     assert [item["text"] for item in client(alice_user).get(API).json()["items"]] == [REFUNDS]
@@ -218,25 +216,22 @@ def test_a_persona_that_may_store_nothing_may_not_keep(alice: Caller, alice_user
 
 
 def test_the_page_keeps_discards_and_offers_to_undo(alice: Caller, alice_user: User) -> None:
-    browser = Client()
-    browser.force_login(alice_user)
-    page = reverse("suggestions")
-    assert "No suggestions" in browser.get(page).content.decode()
+    owner = browser(alice_user)
+    page = inbox("suggestion")
+    assert "No suggestions" in owner.get(page).content.decode()
     rows = [staged(alice, text) for text in (REFUNDS, LATE, "<b>Orders</b> of KUE & Nord are the same since July.")]
-    shown = browser.get(page).content.decode()
+    shown = owner.get(page).content.decode()
     assert "&lt;b&gt;Orders" in shown
     assert "<b>Orders" not in shown
-    decide = reverse("decide-suggestions", args=["discard"])
-    browser.post(decide, {"ids": [row.pk.hex for row in rows[:2]]})
-    assert "2 suggestions discarded" in browser.get(page).content.decode()
-    browser.post(reverse("undo-suggestions"))
+    assert "Discard: 2 cases." in give(owner, "suggestion", "discard", *(row.pk.hex for row in rows[:2]))
+    assert "Undone." in take_back(owner, "suggestion")
     assert len(waiting(alice)) == 3
-    keep = reverse("decide-suggestions", args=["keep"])
-    browser.post(keep, {"ids": rows[0].pk.hex, "content": "Net revenue excludes refunds.", "visibility": "everyone"})
+    values = {"content": "Net revenue excludes refunds.", "visibility": "everyone"}
+    give(owner, "suggestion", "keep", rows[0].pk.hex, **values)
     assert MemoryRecord.objects.get().content == "Net revenue excludes refunds."
-    assert browser.post(decide, {}).status_code == 302
-    assert "Your selection" in browser.get(page).content.decode()
-    assert browser.post(reverse("decide-suggestions", args=["burn"]), {"ids": rows[1].pk.hex}).status_code == 404
+    assert "one or more cases" in give(owner, "suggestion", "discard")
+    assert "one case for the verdict keep" in give(owner, "suggestion", "keep", *(row.pk.hex for row in rows))
+    assert "keep, propose, discard, never" in give(owner, "suggestion", "burn", rows[1].pk.hex)
 
 
 # -- what ends them --------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from memories.writing import bulk_actions, feedback
 from memory_project.models import Notification, User
 from tests.conftest import person
 from tests.knowledge.conftest import ORDERS
+from tests.pages import give, inbox
 from tests.queued_tasks import run_queued_tasks
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
@@ -483,11 +484,9 @@ def test_the_second_person_who_decides_on_a_stale_memory_is_told(
     fact: Any, alice: Caller, cora: Caller, bob: Caller, desk: Client
 ) -> None:
     feedback.mark(alice, MarkFeedback.read({"record_id": fact.pk, "verdict": "wrong"}))
-    (case,) = desk.get(reverse("stale-review")).context["cases"]
+    (shown,) = desk.get(inbox("stale")).context["cases"]
     bulk_actions.start(cora, act="verify", unit_ids=[fact.pk])
-    page = desk.post(
-        reverse("change-memory", args=[fact.pk, "forget"]), {"seen": case.seen, "next": "/stale/"}, follow=True
-    )
-    assert f"has changed since you saw it, by {CORA} (verify) on" in page.content.decode()
+    page = give(desk, "stale", "forget", f"{fact.pk.hex}~{shown.case.seen}")
+    assert f"has changed since you saw it, by {CORA} (verify) on" in page
     fact.refresh_from_db()
     assert fact.status == "active"

@@ -133,7 +133,7 @@ def test_two_people_within_a_month_put_a_memory_into_the_queue(
     assert not stale_review.needs_verification(alice).exists()
     report(olga, ReportMemories(outdated=[fact.pk], note="moved"))
     assert list(stale_review.needs_verification(alice)) == [fact]
-    (request,) = stale_review.verification_requests(curator, 5)
+    (request,) = stale_review.verification_requests(curator, list(stale_review.to_verify(curator)))
     assert {one.by for one in request.reports} == {bob.email, olga.email}
     assert not stale_review.needs_verification(bob).exists()
     Report.objects.filter(by=bob.email).update(at=timezone.now() - timedelta(days=31))

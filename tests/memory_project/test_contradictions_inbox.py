@@ -19,7 +19,7 @@ from memories import services
 from memories.models import MemoryRecord, Purpose
 from memories.operations import Remember
 from memory_project.models import Notification, User
-from tests.pages import browser
+from tests.pages import browser, give, inbox, take_back
 from tests.rest_client import client, post
 
 SIX, ONE_DAY = "Orders are final after 6 hours.", "Orders are final after 24 hours."
@@ -43,28 +43,29 @@ def pair(alice: Caller, bob: Caller) -> Contradiction:
 def test_the_page_shows_a_pair_to_its_readers_alone_and_takes_verdicts(
     pair: Contradiction, alice_user: User, bob_user: User, olga_user: User
 ) -> None:
-    page, settle = reverse("contradictions"), reverse("settle-contradiction", args=[pair.pk])
+    page = inbox("contradiction")
     outsider, owner, colleague = browser(olga_user), browser(alice_user), browser(bob_user)
     assert "final after" not in outsider.get(page).content.decode()
-    assert "no such contradiction" in outsider.post(settle, {"verdict": "first"}, follow=True).content.decode()
+    assert "no such contradiction" in give(outsider, "contradiction", "first", pair.pk.hex)
     shown = owner.get(page).content.decode()
     assert SIX in shown
     assert ONE_DAY in shown
-    refused = owner.post(settle, {"verdict": "both", "first_scope": "purpose:board"}, follow=True).content.decode()
+    refused = give(owner, "contradiction", "both", pair.pk.hex, first_scope="purpose:board")
     assert "Where the second one holds" in refused
-    given = {"verdict": "both", "first_scope": "purpose:board", "second_scope": "persona:sales", "note": "Asked."}
-    answered = owner.post(settle, given, follow=True).content.decode()
+    given = {"first_scope": "purpose:board", "second_scope": "persona:sales", "note": "Asked."}
+    answered = give(owner, "contradiction", "both", pair.pk.hex, **given)
     assert "Proposed to the owner" in answered
     assert "proposes where alone your memory holds" in colleague.get(reverse("news")).content.decode()
     assert "No contradictions" in answered
     proposed = colleague.get(page).content.decode()
     assert "proposes: Both hold, differently" in proposed
     assert '<option value="persona:sales" selected>' in proposed
-    colleague.post(settle, given)
+    give(colleague, "contradiction", "both", pair.pk.hex, **given)
     assert not Notification.objects.filter(kind="scope_proposed").exists()
     assert set(MemoryRecord.objects.values_list("scope", flat=True)) == {"purpose:board", "persona:sales"}
     verdict = Settlement.objects.get(by="alice@example.org")
-    assert "Undone." in owner.post(reverse("undo-settlement", args=[verdict.pk]), follow=True).content.decode()
+    assert "no such verdict" in take_back(outsider, "contradiction", verdict.pk.hex)
+    assert "Undone." in take_back(owner, "contradiction", verdict.pk.hex)
 
 
 @pytest.mark.django_db

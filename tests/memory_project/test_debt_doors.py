@@ -24,6 +24,7 @@ from memory_project.management.commands.rebuild_debt import Command
 from memory_project.mcp.server import build_server
 from memory_project.models import User
 from tests.knowledge.conftest import ORDERS, cora, cora_user, curators, put, small_catalog
+from tests.pages import give, inbox, take_back
 from tests.rest_client import client, post
 
 __all__ = ["cora", "cora_user", "curators", "small_catalog"]
@@ -119,18 +120,19 @@ def test_a_curator_asks_from_the_list_and_the_person_answers_on_the_page(
     curator.post(reverse("ask-about"), {"person": alice_user.email, "entity": ORDERS})
     question = InterviewQuestion.objects.get()
     assert b"question for you" in alice.get(reverse("this-week")).content
-    assert b"asked by" in alice.get(reverse("questions")).content
+    assert b"asked by" in alice.get(inbox("question")).content
     assert b"sales.orders" in curator.get(reverse("interview"), {"person": alice_user.email}).content
     bob = signed_in(bob_user)
-    for act in ("answer", "skip", "undo"):
-        bob.post(reverse("decide-question", args=[question.pk, act]), {"content": ANSWER})
+    for verdict in ("answer", "skip", "unknown"):
+        values = {"content": ANSWER} if verdict == "answer" else {}
+        assert "you have no such question" in give(bob, "question", verdict, question.pk.hex, **values)
+    assert "you have no such question" in take_back(bob, "question", question.pk.hex)
     assert (state(), Insight.objects.count()) == ("open", 0)
-    alice.post(reverse("decide-question", args=[question.pk, "skip"]))
+    give(alice, "question", "skip", question.pk.hex)
     assert state() == "skipped"
-    alice.post(reverse("decide-question", args=[question.pk, "undo"]))
-    alice.post(reverse("decide-question", args=[question.pk, "answer"]), {"content": ANSWER})
+    take_back(alice, "question")
+    give(alice, "question", "answer", question.pk.hex, content=ANSWER)
     assert Insight.objects.get().record.content == ANSWER
-    assert alice.post(reverse("decide-question", args=[question.pk, "other"])).status_code == 404
 
 
 def test_a_curator_takes_a_question_back(cora: Caller, cora_user: User, alice: Caller) -> None:

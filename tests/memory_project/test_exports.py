@@ -468,7 +468,7 @@ def downloaded(response: Any) -> Iterator[dict[str, Any]]:
 
 
 LISTS = (
-    "my-knowledge", "my-insights", "review-list", "changesets", "stale-review", "chains", "analyses", "conversations",
+    "my-knowledge", "my-insights", "review-list", "changesets", "chains", "analyses", "conversations",
     "user-decisions", "cached-answers", "activity", "news", "start-batch", "admin:audit",
 )  # fmt: skip
 

@@ -26,11 +26,12 @@ FIELDS: dict[tuple[str, str], Field] = {
     ("admin/act.html", "choice"): (memories.Supersede, "content"),
     ("admin/act.html", "reason"): (memories.Forget, "reason"),
     ("apps/review.html", "notes"): (knowledge.Reject, "review_notes"),
+    ("cases/contradiction.html", "note"): (GiveVerdict, "note"),
+    ("cases/question.html", "content"): (AnswerInterview, "content"),
+    ("cases/suggestion.html", "content"): (Keep, "content"),
     ("changesets/one.html", "notes"): (knowledge.ApproveChangeset, "review_notes"),
     ("knowledge/entity/_caveats.html", "reason"): (knowledge.Waive, "reason"),
     ("knowledge/my_insights.html", "answer"): (knowledge.AnswerQuestion, "notes"),
-    ("knowledge/questions.html", "content"): (AnswerInterview, "content"),
-    ("knowledge/suggestions.html", "content"): (Keep, "content"),
     ("operate/people.html", "email"): (InvitePerson, "email"),
     ("operate/people.html", "name"): (InvitePerson, "name"),
     ("portal/_citing_form.html", "address"): (Cite, "address"),
@@ -41,7 +42,6 @@ FIELDS: dict[tuple[str, str], Field] = {
     ("portal/_webhook_fields.html", "url"): (CreateEndpoint, "url"),
     ("portal/batch_preview.html", "note"): (memories.Forget, "reason"),
     ("portal/connect.html", "name"): (CreateToken, "name"),
-    ("portal/contradictions.html", "note"): (GiveVerdict, "note"),
     ("portal/memory/_insight.html", "reason"): (knowledge.Appeal, "notes"),
     ("portal/memory/_text.html", "reason"): (memories.MarkFeedback, "note"),
     ("portal/saved_views.html", "name"): (SaveView, "name"),
@@ -51,8 +51,8 @@ FIELDS: dict[tuple[str, str], Field] = {
     ("review/_reject.html", "note"): (knowledge.Reject, "review_notes"),
     ("review/list.html", "note"): (knowledge.Approve, "review_notes"),
 }
-# Not read by an operation: a search, and credentials of an upstream, which only its store limits.
-OTHERS = {("_palette.html", "q"), ("portal/systems.html", "secret")}
+# Not read by an operation: a search, credentials of an upstream, which only its store limits, and a note that is cut.
+OTHERS = {("_palette.html", "q"), ("portal/systems.html", "secret"), ("cases/upstream_tool.html", "note")}
 ELEMENT = re.compile(r"<(?:input|textarea)\b[^>]*\bmaxlength=\"(\d+)\"[^>]*>", re.DOTALL)
 NAME = re.compile(r"\b(?:name|data-input)=\"(\w+)\"")
 

@@ -8,18 +8,20 @@ import pytest
 from django.urls import reverse
 
 from foundation.links import LINKS, url_for
+from tests.pages import inbox
 
 KEY = UUID(int=5)
 ROUTES = {
     "memory": lambda: reverse("memory", args=[KEY]),
     "insight": lambda: reverse("review-one", args=[KEY]),
     "my-insight": lambda: f"{reverse('my-insights')}#i-{KEY.hex}",
-    "contradictions": lambda: reverse("contradictions"),
-    "question": lambda: f"{reverse('questions')}#q-{KEY.hex}",
-    "suggestion": lambda: f"{reverse('suggestions')}#s-{KEY.hex}",
+    "inbox": lambda: inbox(),
+    "contradictions": lambda: inbox("contradiction"),
+    "question": lambda: f"{inbox('question')}#case-{KEY.hex}",
+    "suggestion": lambda: f"{inbox('suggestion')}#case-{KEY.hex}",
     "citing-document": lambda: reverse("citing-document", args=[KEY]),
     "wipe": lambda: reverse("wipe", args=[KEY]),
-    "stale": lambda: reverse("stale-review"),
+    "stale": lambda: inbox("stale"),
     "webhook": lambda: f"{reverse('webhooks')}#w-{KEY.hex}",
     "upstream-tools": lambda: reverse("admin:upstream-tools"),
     "connected-systems": lambda: reverse("connected-systems"),

@@ -23,7 +23,6 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "memory": (16, "history, chain, verdicts, verification, version and insight of a memory"),
     "review-one": (15, "reads the evidence of an insight, the effect on the catalog and the queue"),
     "roll-back": (14, "plans the roll-back against current values in the catalog"),
-    "stale-review": (17, "the first page lists memories to verify beside the stale ones"),
     "admin:index": (13, "names the model of the newest vector while no model is ready, and counts rows once a minute"),
     "admin:system": (34, "checks, health, sources, upstreams, webhooks, work and storage on one page"),
     "admin:person": (14, "personas, tokens, apps, groups and hand-overs of a person"),

@@ -64,7 +64,7 @@ def test_the_week_names_the_stale_memories_beside_nothing_to_verify(
     assert "Nothing else to verify" in page(alice_user, "/week/")
     record = services.remember(alice, Remember(content="The mart is rebuilt every night.")).record
     services.mark_stale(ada, record_id=record.pk, reason="orders was deprecated")
-    assert "1 memory waits in the stale review." in page(alice_user, "/week/")
+    assert "1 stale memory waits in the inbox." in page(alice_user, "/week/")
 
 
 def test_the_example_of_the_import_page_is_accepted(alice: Caller, alice_user: User) -> None:

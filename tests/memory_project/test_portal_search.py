@@ -104,7 +104,7 @@ def options(page: str) -> list[tuple[str, str]]:
 
 
 def test_the_best_match_comes_first_whatever_its_kind(alice: Caller, alice_user: User) -> None:
-    services.remember(alice, Remember(content="The stale orders of a review are left out."))
+    services.remember(alice, Remember(content="The stale orders of a memo are left out."))
     Persona.objects.filter(name="sales").update(title="Orders and more")
     create_entities(alice, CreateEntities(entities=[{"name": "Orders to check"}]))
     client = browser(alice_user)
@@ -114,8 +114,8 @@ def test_the_best_match_comes_first_whatever_its_kind(alice: Caller, alice_user:
     assert found[0] == (f"entity:{ORDERS}", "sales.orders")
     assert set(kinds) >= {"entity", "persona", "view", "node", "memory"}
     assert kinds.index("view") < kinds.index("memory")
-    assert options(text_of(client, "palette", q="stale rev"))[0][1] == "Stale review"
-    assert options(text_of(client, "palette", q="sr"))[0][1] == "Stale review"
+    assert options(text_of(client, "palette", q="stale mem"))[0][1] == "Stale memories"
+    assert options(text_of(client, "palette", q="sm"))[0][1] == "Stale memories"
     assert options(text_of(client, "palette", q="dark"))[0][1] == "Switch theme"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
@@ -17,14 +18,20 @@ from memories.models.record import readable_by
 from memories.operations import Forget, Supersede
 from memories.writing import quotations
 from memories.writing.text_places import MEMORIES
+from memories.writing.undo import undo as undo_change
 
 REASON = "merged with a memory that says the same"
 
 
-def waiting(caller: Caller) -> list[MergeProposal]:
-    rows = MergeProposal.objects.filter(readable_by(caller, "record__"), state=MergeState.PROPOSED)
-    rows = rows.filter(record__created_by=caller.email, record__status=Status.ACTIVE, target__status=Status.ACTIVE)
-    return list(rows.select_related("record", "target")[:50])
+def own(caller: Caller) -> QuerySet[MergeProposal]:
+    """Return the proposals to merge memories of the caller, decided or not."""
+    rows = MergeProposal.objects.filter(readable_by(caller, "record__"), record__created_by=caller.email)
+    return rows.select_related("record", "target").defer("record__search", "target__search")
+
+
+def waiting(caller: Caller) -> QuerySet[MergeProposal]:
+    rows = own(caller).filter(state=MergeState.PROPOSED)
+    return rows.filter(record__status=Status.ACTIVE, target__status=Status.ACTIVE)
 
 
 def accept(caller: Caller, *, proposal_id: UUID) -> MergeProposal:
@@ -49,10 +56,35 @@ def dismiss(caller: Caller, *, proposal_id: UUID) -> MergeProposal:
     return _decide(_open_proposal(caller, proposal_id), MergeState.DISMISSED)
 
 
-def _open_proposal(caller: Caller, proposal_id: UUID) -> MergeProposal:
+def undo(caller: Caller, *, proposal_id: UUID) -> MergeProposal:
+    """Open a decided proposal again. After a merge, both memories are as they were before it.
+
+    Raises Conflict if the proposal is open, or if one of the memories has changed since. Then nothing is undone.
+    """
+    with transaction.atomic():
+        proposal = _proposal(caller, proposal_id)
+        if proposal.state == MergeState.PROPOSED:
+            raise Conflict(gettext("is already open"), field="id")
+        if proposal.state == MergeState.ACCEPTED:
+            if proposal.target.status == Status.SUPERSEDED:
+                undo_change(caller, record_id=proposal.target_id, change="supersede")
+            undo_change(caller, record_id=proposal.record_id, change="forget")
+        row = MergeProposal.objects.filter(pk=proposal.pk, state=proposal.state)
+        if not row.update(state=MergeState.PROPOSED, decided_at=None):
+            raise Conflict(gettext("was already decided"), field="id")
+        proposal.state = MergeState.PROPOSED
+    return proposal
+
+
+def _proposal(caller: Caller, proposal_id: UUID) -> MergeProposal:
     proposal = MergeProposal.objects.select_related("record", "target").filter(pk=proposal_id).first()
     if proposal is None or not caller.can_edit_for(proposal.record.created_by):
         raise NotFound(gettext("no such proposal"), field="id")
+    return proposal
+
+
+def _open_proposal(caller: Caller, proposal_id: UUID) -> MergeProposal:
+    proposal = _proposal(caller, proposal_id)
     if proposal.state != MergeState.PROPOSED:
         raise Conflict(gettext("is already %(state)s") % {"state": proposal.state}, field="id")
     return proposal

@@ -13,6 +13,9 @@ class GatewayConfig(AppConfig):
     toolsets = {"upstreams": "memory_project.mcp.gateway.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
+        from foundation.cases.kinds import CASE_KINDS  # noqa: PLC0415 - needs loaded models
+
+        CASE_KINDS.register("upstream_tool", "memory_project.mcp.gateway.cases.UpstreamToolCases")
         if apps.is_installed("django.contrib.admin"):  # not in a server over stdio
             from memory_project.mcp.gateway import checks  # noqa: F401, PLC0415 - registers itself
 

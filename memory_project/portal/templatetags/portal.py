@@ -15,11 +15,13 @@ from django.utils.translation import gettext
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml
 
+from foundation.cases.kinds import Case
 from foundation.downloads import list_export
 from foundation.operations.display import show_invisible as visible_text
 from knowledge.catalog.entity_names import display_name
 from knowledge.catalog.entity_view import short_name
 from knowledge.changesets import diff
+from knowledge.contradictions.cases import PairSide
 from knowledge.models import Change
 from knowledge.review.cases import CatalogEffect
 from memories import queries
@@ -31,6 +33,7 @@ from memories.writing.bulk_actions import UNCHANGED
 from memories.writing.entity_assignment import Offer
 from memory_project.accounts.names import name_of
 from memory_project.portal import labels, memory_list, validity_texts
+from memory_project.portal.form_fields import scope_groups
 from memory_project.portal.help_topics import topic_of
 from memory_project.portal.search import passages
 from memory_project.portal.undo_messages import undo_in
@@ -147,6 +150,18 @@ def byline(record: MemoryRecord) -> str:
     if not record.edited_by:
         return author
     return gettext("%(author)s, reworded by %(editor)s") % {"author": author, "editor": name_of(record.edited_by)}
+
+
+@register.inclusion_tag("cases/_verdict.html")
+def verdict(case: Case, name: str, style: str = "", label: str = "") -> dict[str, Any]:
+    """Render the button of a verdict. `style` is a class of buttons."""
+    given = case.kind.verdict(name)
+    return {"verdict": given, "label": label or given.label, "style": style}
+
+
+@register.filter
+def scope_options(side: PairSide) -> list[tuple[str, list[tuple[str, str]]]]:
+    return scope_groups(side.scopes, side.chosen)
 
 
 @register.simple_tag

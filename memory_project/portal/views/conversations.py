@@ -17,7 +17,6 @@ from foundation.downloads.list_export import list_export
 from foundation.operations.errors import DomainError
 from foundation.people.permissions import caller_from_request
 from memories.conversation import cache, deletion, queries, statistics, wipe
-from memories.conversation.consolidation import merging
 from memories.conversation.operations import DeleteMemories, InvalidateCache
 from memories.portable_kinds import MEMORY_COLUMNS
 from memory_project.web.error_labels import message_with_label
@@ -40,7 +39,6 @@ def conversation_list(request: HttpRequest) -> HttpResponseBase:
     context = {
         "threads": threads,
         "older": offset + queries.THREADS_SHOWN if has_more else 0,
-        "merges": merging.waiting(caller) if not offset else [],
         "decisions": queries.decisions(caller).count(),
         "cache": statistics.cache_rate(caller.email),
     }
@@ -77,24 +75,6 @@ def forget_turn(request: HttpRequest, record_id: UUID) -> HttpResponse:
     conversation_id = request.POST.get("conversation", "")[:200]
     if queries.lines(caller, conversation_id):
         return redirect(f"{reverse('conversation')}?{urlencode({'id': conversation_id})}")
-    return redirect("conversations")
-
-
-@require_POST
-@login_required
-def decide_merge(request: HttpRequest, proposal_id: UUID, act: str) -> HttpResponse:
-    caller = caller_from_request(request, channel="portal")
-    try:
-        if act == "accept":
-            merging.accept(caller, proposal_id=proposal_id)
-            messages.success(
-                request, gettext("Merged. The older memory now has the merged text. The newer memory is archived.")
-            )
-        else:
-            merging.dismiss(caller, proposal_id=proposal_id)
-            messages.success(request, gettext("Both memories are kept as they are."))
-    except DomainError as error:
-        messages.error(request, message_with_label(error))
     return redirect("conversations")
 
 

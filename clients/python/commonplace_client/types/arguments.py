@@ -4,6 +4,31 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
+__all__ = [
+    "Category",
+    "Change",
+    "ChangesetState",
+    "Column",
+    "Confidence",
+    "Dimension",
+    "Extension",
+    "InsightCategory",
+    "InsightSource",
+    "InsightState",
+    "Language",
+    "ListedSource",
+    "Message",
+    "Order",
+    "Source",
+    "Status",
+    "Strategy",
+    "Tier",
+    "Validity",
+    "Verdict",
+    "Versioned",
+    "Visibility",
+]
+
 Dimension = Literal["knowledge", "event", "entity", "relationship", "preference"]
 InsightCategory = Literal[
     "correction", "business_context", "data_quality", "usage_guidance", "relationship", "enhancement"

@@ -1,0 +1,77 @@
+"""Questions of interviews as cases of the inbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext, gettext_lazy
+
+from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Given, PastVerdict
+from foundation.people.caller import Caller
+from knowledge.debt import interviews, questions
+from knowledge.debt.operations import PASS, SKIP, UNKNOWN, AnswerInterview, PassOver, UndoAnswer
+from knowledge.models import InterviewQuestion
+
+
+def _answer(caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
+    given = {name: value for name, value in values.items() if name != "seen" and (value or name == "content")}
+    captured = interviews.answer(caller, AnswerInterview.read({"question_id": case_id, **given}))
+    message = gettext("It was there already.") if captured.existing else gettext("Proposed. A curator will review it.")
+    return Given(message, case_id, captured.insight.pk.hex)
+
+
+def _pass_over(because: str, caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
+    to = {"to": values["to"]} if values.get("to") else {}
+    interviews.pass_over(caller, PassOver.read({"question_id": case_id, "because": because, **to}))
+    return Given(gettext("Noted. You can open the question again below."), case_id)
+
+
+class QuestionCases(CaseKind):
+    name = "question"
+    title = gettext_lazy("Questions")
+    label = gettext_lazy("Question")
+    verdicts = (
+        # An answer stores what this tool stores.
+        CaseVerdict(
+            "answer",
+            gettext_lazy("Propose as insight"),
+            _answer,
+            fields=("content", "category", "visibility"),
+            tool="capture_insight",
+        ),
+        CaseVerdict(SKIP, gettext_lazy("Skip"), partial(_pass_over, SKIP), key="s", takes_many=True),
+        CaseVerdict(UNKNOWN, gettext_lazy("I don’t know"), partial(_pass_over, UNKNOWN), key="n", takes_many=True),
+        CaseVerdict(PASS, gettext_lazy("Pass on"), partial(_pass_over, PASS), fields=("to",)),
+    )
+
+    def waiting(self, caller: Caller) -> QuerySet[InterviewQuestion]:
+        return questions.open_questions(caller)
+
+    def cases(self, caller: Caller, rows: Sequence[InterviewQuestion]) -> list[Case]:
+        names = [verdict.name for verdict in self.verdicts]
+        return [
+            Case(self, shown.question.pk.hex, shown.question.created_at, shown.text, shown, names)
+            for shown in questions.shown(caller, rows, with_experts=True)
+        ]
+
+    def summary(self, caller: Caller) -> Mapping[str, Any]:
+        return {"has_room": questions.open_questions(caller).count() < interviews.MAX_OPEN}
+
+    def past(self, caller: Caller) -> list[PastVerdict]:
+        rows = list(questions.decided(caller)[: questions.MAX_DECIDED])
+        return [
+            PastVerdict(
+                shown.text,
+                shown.question.get_state_display(),
+                shown.question.decided_at,
+                shown.question.pk.hex,
+                shown.question.record_id.hex if shown.question.record_id else "",
+            )
+            for shown in questions.shown(caller, rows)
+        ]
+
+    def undo(self, caller: Caller, given: str) -> None:
+        interviews.undo(caller, UndoAnswer.read({"question_id": given}))

@@ -1,0 +1,91 @@
+"""Suggestions as cases of the inbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext, gettext_lazy
+
+from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Given, PastVerdict
+from foundation.people.caller import Caller
+from knowledge.models import Suggestion, SuggestionState
+from knowledge.suggestions import decisions, queries
+from knowledge.suggestions.operations import INSIGHT, MEMORY, Discard, Keep, NeverAgain, UndoDecisions
+
+MAX_PAST = 10
+
+
+def _keep(caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
+    return _kept(caller, case_id, values, MEMORY, gettext("Kept as a memory."))
+
+
+def _propose(caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
+    return _kept(caller, case_id, values, INSIGHT, gettext("Proposed. A curator will review it."))
+
+
+def _kept(caller: Caller, case_id: str, values: Mapping[str, str], keep_as: str, message: str) -> Given:
+    given = {name: value for name, value in values.items() if value and name != "seen"}
+    kept = decisions.keep(caller, Keep.read({"suggestion_id": case_id, "keep_as": keep_as, **given}))
+    message = gettext("It was there already.") if kept.existing else message
+    return Given(message, kept.suggestion.pk.hex, kept.record.pk.hex)
+
+
+def _discard(caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
+    decisions.discard(caller, Discard.read({"suggestion_ids": [case_id]}))
+    return Given(gettext("Discarded."), case_id)
+
+
+def _never(caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
+    decisions.never_again(caller, NeverAgain.read({"suggestion_ids": [case_id]}))
+    return Given(gettext("Discarded. It and texts like it will not be suggested again."), case_id)
+
+
+class SuggestionCases(CaseKind):
+    name = "suggestion"
+    title = gettext_lazy("Suggestions")
+    label = gettext_lazy("Suggestion")
+    verdicts = (
+        CaseVerdict(
+            "keep",
+            gettext_lazy("Keep"),
+            _keep,
+            fields=("content", "visibility", "category"),
+            key="a",
+            tool="memory_manage",
+            command="remember",
+        ),
+        CaseVerdict(
+            "propose",
+            gettext_lazy("Propose as insight"),
+            _propose,
+            fields=("content", "visibility", "category"),
+            key="p",
+            tool="capture_insight",
+        ),
+        CaseVerdict("discard", gettext_lazy("Discard"), _discard, key="d", takes_many=True),
+        CaseVerdict("never", gettext_lazy("Never again"), _never, key="n", takes_many=True),
+    )
+
+    def waiting(self, caller: Caller) -> QuerySet[Suggestion]:
+        return queries.waiting(caller)
+
+    def cases(self, caller: Caller, rows: Sequence[Suggestion]) -> list[Case]:
+        names = [verdict.name for verdict in self.verdicts]
+        return [Case(self, row.pk.hex, row.created_at, row.text, row, names) for row in rows]
+
+    def past(self, caller: Caller) -> list[PastVerdict]:
+        decided = queries.suggestions(caller).exclude(state=SuggestionState.WAITING).order_by("-decided_at", "pk")
+        return [
+            PastVerdict(
+                row.text,
+                row.get_state_display(),
+                row.decided_at,
+                row.pk.hex,
+                row.record_id.hex if row.record_id else "",
+            )
+            for row in decided[:MAX_PAST]
+        ]
+
+    def undo(self, caller: Caller, given: str) -> None:
+        decisions.undo(caller, UndoDecisions.read({"suggestion_ids": [given]}))

@@ -1,0 +1,77 @@
+"""Texts with the words of an erased memory, as cases of the admins' inbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext, gettext_lazy
+
+from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Given, PastVerdict, case_id
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
+from memories.models import SameWords, SameWordsDecision
+from memories.writing import erasure, same_words
+from memories.writing.text_places import places
+
+MAX_PAST = 10
+CONFIRMED = "erase"  # the value of `confirm`
+
+
+def _erase(caller: Caller, entry_id: str, values: Mapping[str, str]) -> Given:
+    if values.get("confirm") != CONFIRMED:
+        raise Invalid(
+            gettext("is missing: the text is erased for good"),
+            field="given.confirm",
+            allowed=CONFIRMED,
+        )
+    erasure.erase_same_words(caller, entry_id=entry_id)
+    return Given(gettext("Erased for good."))
+
+
+def _leave(caller: Caller, entry_id: str, values: Mapping[str, str]) -> Given:
+    entry = same_words.leave(caller, entry_id=entry_id)
+    return Given(gettext("The text stays, because its author wrote it independently."), case_id(entry))
+
+
+class SameWordsCases(CaseKind):
+    name = "same_words"
+    title = gettext_lazy("Texts with the same words")
+    label = gettext_lazy("Text with the same words")
+    is_for_role = True
+    by = "found_at"
+    verdicts = (
+        CaseVerdict("leave", gettext_lazy("Leave it"), _leave, key="l", takes_many=True),
+        CaseVerdict("erase", gettext_lazy("Erase this, too"), _erase, fields=("confirm",)),
+    )
+
+    def is_for(self, caller: Caller) -> bool:
+        return caller.is_admin
+
+    def waiting(self, caller: Caller) -> QuerySet[SameWords]:
+        rows = SameWords.objects.filter(decision=SameWordsDecision.OPEN).select_related("tombstone")
+        return rows if caller.is_admin else rows.none()
+
+    def cases(self, caller: Caller, rows: Sequence[SameWords]) -> list[Case]:
+        kept = {name for name, place in places().items() if place.changed_by}
+        found = []
+        for entry in rows:
+            text = same_words.look(caller, entry)
+            names = ["leave"] if entry.place in kept or not text.text else ["leave", "erase"]
+            found.append(Case(self, case_id(entry), entry.found_at, text.text, {"entry": entry, "text": text}, names))
+        return found
+
+    def past(self, caller: Caller) -> list[PastVerdict]:
+        rows = SameWords.objects.exclude(decision=SameWordsDecision.OPEN).filter(decided_by=caller.email)
+        return [
+            PastVerdict(
+                str(entry),
+                entry.get_decision_display(),
+                entry.decided_at,
+                case_id(entry) if entry.decision == SameWordsDecision.LEFT else "",
+            )
+            for entry in rows.order_by("-decided_at", "pk")[:MAX_PAST]
+        ]
+
+    def undo(self, caller: Caller, given: str) -> None:
+        same_words.reopen(caller, entry_id=given)

@@ -1,0 +1,67 @@
+"""Tools of upstream servers that are new or have changed, as cases of the operators' inbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext, gettext_lazy
+
+from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Given
+from foundation.operations.errors import NotFound
+from foundation.people.caller import Caller
+from memory_project.mcp.gateway import pins, tool_queue
+from memory_project.mcp.gateway.models import PinnedTool
+from memory_project.mcp.gateway.names import offered_name
+
+
+def _decide(accepted: bool, caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
+    note = values.get("note", "").strip()
+    decision = pins.decide(caller, _number(case_id), accepted=accepted, seen_hash=values["seen"], note=note)
+    text = gettext("“%(tool)s” is accepted.") if accepted else gettext("“%(tool)s” is refused.")
+    return Given(text % {"tool": offered_name(decision.pin.upstream, decision.pin.tool)}, str(decision.pk))
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise NotFound(gettext("there is no such tool"), field="tool")
+    return int(text)
+
+
+class UpstreamToolCases(CaseKind):
+    name = "upstream_tool"
+    title = gettext_lazy("Upstream tools")
+    label = gettext_lazy("Upstream tool")
+    is_for_role = True
+    by = "changed_at"
+    verdicts = (
+        # accepted one at a time, because each text should be read
+        CaseVerdict("accept", gettext_lazy("Accept"), partial(_decide, True), fields=("note",), key="a"),
+        CaseVerdict(
+            "refuse", gettext_lazy("Refuse"), partial(_decide, False), fields=("note",), key="r", takes_many=True
+        ),
+    )
+
+    def is_for(self, caller: Caller) -> bool:
+        return caller.is_operator
+
+    def waiting(self, caller: Caller) -> QuerySet[PinnedTool]:
+        return tool_queue.waiting_rows(caller)
+
+    def cases(self, caller: Caller, rows: Sequence[PinnedTool]) -> list[Case]:
+        names = [verdict.name for verdict in self.verdicts]
+        found = []
+        for pin in rows:
+            shown = {
+                "pin": pin,
+                "flags": tool_queue.flags(pin),
+                "parts": [part for part in tool_queue.parts(pin) if part.is_changed],
+                "is_new": pin.approved is None,
+            }
+            name = offered_name(pin.upstream, pin.tool)
+            found.append(Case(self, str(pin.pk), pin.changed_at, name, shown, names, pin.offered_hash))
+        return found
+
+    def undo(self, caller: Caller, given: str) -> None:
+        pins.undo(caller, _number(given))

@@ -1,0 +1,122 @@
+"""The inbox by keyboard: cases of every kind are decided, undone and decided together."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.case_samples import COUNT, SAMPLES
+from tests.e2e.conftest import Watcher, picture, signed_in
+from tests.e2e.prepared_homes import prepared_home
+from tests.e2e.processes import ROOT, command, environment, up
+
+MAKE = """
+from foundation.people.permissions import build_caller
+from memory_project.models import User
+from tests.case_samples import SAMPLES
+from foundation.database import identity
+
+person, colleague = (
+    build_caller(User.objects.get(email=f"{{name}}@fernhill.example"), channel="command") for name in ("sam", "maya")
+)
+for name in {names}:
+    with identity.acting_as(person):
+        SAMPLES[name].make(person, colleague)
+"""
+
+
+def make(home: Path, port: int, *names: str) -> None:
+    made = subprocess.run(
+        command("shell", "--no-imports", "--command", MAKE.format(names=names)),
+        env=environment(home, port),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stderr
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[tuple[Path, int]]:
+    """Yield the folder and the port of an installation in which Sam, an admin, has cases of each kind."""
+    with prepared_home("demo") as (home, port), up(home, port):
+        make(home, port, *SAMPLES)
+        yield home, port
+
+
+@pytest.fixture(scope="module")
+def page(chromium: Any, place: tuple[Path, int]) -> Iterator[Any]:
+    site = f"http://localhost:{place[1]}"
+    watcher = Watcher(site)
+    page = signed_in(chromium, site, watcher, "sam")
+    yield page
+    page.context.close()
+    assert not watcher.faults, "\n".join(watcher.faults)
+
+
+def cases(page: Any) -> list[str]:
+    found: list[str] = page.locator(".inbox > li").evaluate_all("rows => rows.map(row => row.id)")
+    return found
+
+
+def press(page: Any, key: str) -> None:
+    """Press a key that decides, or undoes, and wait for the next page."""
+    with page.expect_navigation():
+        page.keyboard.press(key)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_cases_of_each_kind_are_decided_undone_and_decided_together(page: Any, name: str) -> None:
+    sample = SAMPLES[name]
+    page.goto(f"/inbox/?kind={name}")
+    before = cases(page)
+    assert len(before) >= COUNT
+    picture(page, f"inbox-{name}")
+    page.keyboard.press("j")
+    page.keyboard.press("j")  # the keys act on the second case
+    press(page, sample.key)
+    assert cases(page) == [before[0], *before[2:]]
+    page.wait_for_selector("#said >> text=Undo", state="attached")  # what screen readers say
+    press(page, "u")
+    assert sorted(cases(page)) == sorted(before)  # a tool that was decided about has changed last
+    before = cases(page)
+    for _ in range(2):
+        page.keyboard.press("j")
+        page.keyboard.press("x")
+    page.focus(f".bulkbar button[value={sample.many}]")
+    press(page, "Enter")
+    assert cases(page) == before[2:]
+    press(page, "u")
+    assert sorted(cases(page)) == sorted(before)
+
+
+def test_typing_decides_nothing(page: Any, place: tuple[Path, int]) -> None:
+    make(*place, "question")  # a worker closes questions about what nothing is missing about
+    for name in ("suggestion", "contradiction", "question"):
+        page.goto(f"/inbox/?kind={name}")
+        before = cases(page)
+        assert len(before) == COUNT
+        for summary in page.locator(".inbox > li:first-child details summary").all():
+            summary.click()
+        for entry in page.locator(".inbox > li:first-child :is(textarea, input[type=text])").all():
+            entry.click()
+            page.keyboard.type("already known to all: 120")
+            page.keyboard.press("Escape")
+        assert page.url.endswith(f"/inbox/?kind={name}")
+        assert cases(page) == before
+        page.reload()
+        assert cases(page) == before
+
+
+def test_all_kinds_are_on_one_page_that_leads_on(page: Any) -> None:
+    page.goto("/inbox/")
+    picture(page, "inbox")
+    titles = page.locator("nav.tabs a").all_text_contents()
+    assert len(titles) >= len(SAMPLES)  # and one for all; a worker may have closed the questions
+    seen = cases(page)
+    page.click(".next a")
+    assert not set(cases(page)) & set(seen)
