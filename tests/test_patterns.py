@@ -54,7 +54,7 @@ BUILT: Mapping[str, Sequence[str]] = {
 class Case:
     """A pattern and the methods by which the source uses it."""
 
-    def __init__(self, pattern: re.Pattern[str], place: str, methods: set[str]) -> None:
+    def __init__(self, pattern: re.Pattern[Any], place: str, methods: set[str]) -> None:
         if isinstance(pattern.pattern, bytes):  # of ASCII alone, so it takes the same time as text
             pattern = re.compile(pattern.pattern.decode("ascii"), pattern.flags)
         self.pattern, self.place = pattern, place

@@ -13,6 +13,7 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from foundation.cases.kinds import CASE_KINDS
 from foundation.people.caller import Caller
 from knowledge.catalog.embedded import LocalCatalog
 from memories import services
@@ -21,6 +22,8 @@ from memory_project.models import User
 from tests.example_app.change_types import CERTIFIED
 from tests.knowledge.conftest import ORDERS
 from tests.mcp_client import content_of, environment
+from tests.pages import browser, give, inbox, take_back
+from tests.rest_client import client
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -105,3 +108,19 @@ def test_a_table_of_an_sqlite_file_is_a_source(alice: Caller, alice_user: User, 
     )
     assert (ingested["records"], ingested["complete"]) == (450, True)
     assert "has no filters" in refused["error"]
+
+
+def test_a_kind_of_cases_is_decided_and_undone_on_every_door(
+    alice: Caller, alice_user: User, bob_user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CASE_KINDS._providers, "to_do", "tests.example_app.cases.ToDoCases")
+    operations = [Remember(content=f"Ask the till of shop {n}.", tags=["to-do"]) for n in range(2)]
+    ids = [services.remember(alice, operation).record.pk.hex for operation in operations]
+    owner, door = browser(alice_user), client(alice_user)
+    page = owner.get(inbox("to_do")).content.decode()
+    assert all(operation.content in page for operation in operations)
+    assert "Ask the till" not in browser(bob_user).get(inbox("to_do")).content.decode()
+    assert "no such memory" not in give(owner, "to_do", "done", *ids)
+    assert door.get("/api/v1/cases/?kind=to_do").json()["items"] == []
+    assert "Undone." in take_back(owner, "to_do")
+    assert {item["id"] for item in door.get("/api/v1/cases/?kind=to_do").json()["items"]} == set(ids)
