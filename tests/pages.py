@@ -42,11 +42,19 @@ def inbox(kind: str = "") -> str:
 
 def give(client: Client, kind: str, verdict: str, *cases: Any, **values: Any) -> str:
     """Give a verdict on cases in the inbox, named by id or by id and token. Return the text of the next page."""
-    given = {"kind": kind, "tab": kind, "verdict": verdict, "cases": list(cases), **values}
-    return client.post(reverse("decide-cases"), given, follow=True).content.decode()
+    given = {"tab": kind, **values}
+    if len(cases) == 1:
+        pk, _, seen = str(cases[0]).partition("~")
+        address = reverse("decide-case", args=[kind, pk, verdict])
+        return client.post(address, {**given, "seen": seen}, follow=True).content.decode()
+    address = reverse("decide-cases", args=[kind, verdict])
+    return client.post(address, {**given, "cases": list(cases)}, follow=True).content.decode()
 
 
-def take_back(client: Client, kind: str, *verdicts: Any) -> str:
-    """Undo verdicts in the inbox, or the last one if none is named. Return the text of the next page."""
-    given = {"kind": kind, "tab": kind, "verdicts": list(verdicts)} if verdicts else {"tab": kind}
+def take_back(client: Client, kind: str, *tokens: Any) -> str:
+    """Undo verdicts in the inbox, or the one that it offers to undo. Return the text of the next page."""
+    if not tokens:
+        last = client.get(inbox(kind)).context["last"] or {}
+        tokens = tuple(last.get("tokens", []))
+    given = {"kind": kind, "tab": kind, "undo": list(tokens)}
     return client.post(reverse("undo-case"), given, follow=True).content.decode()

@@ -1,4 +1,4 @@
-"""Cases: what waits for a person, who decides about it and may undo the decision.
+"""Cases: items that wait for a person's decision, which may be undone.
 
 An app registers its kinds of cases: who sees a case, which verdicts it takes, what each does, and how it is undone. The
 inbox, REST and the briefing know them by this interface alone. Each kind has a table of its own, whose columns and
@@ -20,26 +20,32 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext
 
 from foundation.operations.errors import Invalid, NotFound
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from foundation.registry import Registry
 
 
 @dataclass(frozen=True)
-class Given:
-    """A verdict that was given on one case."""
+class Decided:
+    """What a verdict on one case has done."""
 
-    message: str  # a sentence that says what has happened
-    undo: str = ""  # names the verdict for CaseKind.undo; empty if it can't be undone
-    memory_id: str = ""  # of the memory or insight that it has stored
+    message: str  # a whole sentence
+    undo_token: str = ""  # names the verdict for CaseKind.undo; empty if it can't be undone
+    memory_id: str = ""  # of the memory or insight that it has stored or changed
 
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """One way to decide a case. `give` takes the id of a case and the values of `fields`, and raises a DomainError."""
+    """One way to decide a case.
+
+    `give` takes the id of a case, the token of its state that the person saw ("" if it is not compared), and values for
+    some of `fields`. It raises a DomainError if the case can't be decided so: Conflict if it was decided meanwhile.
+    """
 
     name: str
     label: Promise
-    give: Callable[[Caller, str, Mapping[str, str]], Given]
+    give: Callable[[Caller, str, str, Mapping[str, str]], Decided]
     fields: Sequence[str] = ()
     key: str = ""  # the letter that gives it on the page
     takes_many: bool = False  # whether it can be given on several cases at once
@@ -56,19 +62,23 @@ class Case:
     id: str
     since: datetime
     text: str  # what it is about
-    row: Any = None  # what the kind's template shows
-    verdicts: Sequence[str] = ()  # names of those that the reader may give
-    seen: str = ""  # token of its state, which a verdict may carry back as the value `seen`
+    shown: Any = None  # what the kind's template shows
+    verdicts: Sequence[str] | None = None  # names of those that the reader may give; None for all of the kind
+    seen: str = ""  # token of its state, which a verdict carries back; empty if nothing about the case can change
+
+    @property
+    def allowed(self) -> Sequence[str]:
+        return [verdict.name for verdict in self.kind.verdicts] if self.verdicts is None else self.verdicts
 
 
 @dataclass(frozen=True)
 class PastVerdict:
-    """A verdict that the caller has given, and that may be undone unless `undo` is empty."""
+    """A verdict that the caller has given. It can't be undone if `undo_token` is empty."""
 
     text: str  # what the case was about
     label: str  # of the verdict
     at: datetime | None
-    undo: str = ""
+    undo_token: str = ""
     memory_id: str = ""
 
 
@@ -78,10 +88,13 @@ class CaseKind:
     name: str
     title: Promise  # in the plural, as on the tab of the inbox
     label: Promise  # in the singular, as on a case
-    by = "created_at"  # the column with the time since when a case waits
+    waiting_since = "created_at"  # the column with the time since when a case waits
     verdicts: Sequence[CaseVerdict] = ()
     is_for_role = False  # true for cases of admins or operators, whose tabs come last
-    is_counted = True  # false for cases that may wait for ever: they are on their own tab only, without a number
+    is_counted = True  # false for cases that may wait indefinitely: they appear only on their own tab, without a number
+    # The MCP tool, and its command, whose permission an agent's connection needs to undo a verdict.
+    undo_tool = ""
+    undo_command = ""
 
     def is_for(self, caller: Caller) -> bool:
         """Return whether the caller can have such cases at all."""
@@ -96,8 +109,8 @@ class CaseKind:
         raise NotImplementedError
 
     def about(self, rows: QuerySet[Any], subject: str) -> QuerySet[Any]:
-        """Return those of the rows of `waiting` that are about a subject, if the kind has subjects."""
-        return rows
+        """Return those of the rows of `waiting` that are about a subject. A kind without subjects has none."""
+        return rows.none()
 
     def summary(self, caller: Caller) -> Mapping[str, Any]:
         """Return what the kind's tab shows above the cases."""
@@ -107,9 +120,12 @@ class CaseKind:
         """Return the last verdicts of the caller, the newest first."""
         return []
 
-    def undo(self, caller: Caller, given: str) -> None:
-        """Undo the verdict that is named by `Given.undo`. Raises Conflict if something has changed since."""
-        raise NotFound(gettext("no such verdict"), field="verdicts")
+    def undo(self, caller: Caller, undo_token: str) -> None:
+        """Undo the verdict that `Decided.undo_token` names. The token comes from a request, so it may be any text.
+
+        Raises NotFound if the caller can't undo such a verdict, and Conflict if something has changed since.
+        """
+        raise NotFound(gettext("no such verdict"), field="undo")
 
     def verdict(self, name: str) -> CaseVerdict:
         """Raises Invalid if the kind has no such verdict."""
@@ -131,8 +147,9 @@ def _kind(path: str) -> CaseKind:
 
 
 def kinds_for(caller: Caller) -> list[CaseKind]:
-    kinds = [kind for path in CASE_KINDS.values() if (kind := _kind(path)).is_for(caller)]
-    return sorted(kinds, key=lambda kind: kind.is_for_role)
+    kinds = [_kind(path) for path in CASE_KINDS.values()]
+    found = [kind for kind in kinds if kind.is_for(caller) and (caller.may_administer or not kind.is_for_role)]
+    return sorted(found, key=lambda kind: kind.is_for_role)
 
 
 def kind_named(caller: Caller, name: str) -> CaseKind:
@@ -145,3 +162,9 @@ def kind_named(caller: Caller, name: str) -> CaseKind:
 
 def case_id(row: Any) -> str:
     return row.pk.hex if isinstance(row.pk, UUID) else str(row.pk)
+
+
+def record_id(text: str, field: str = "cases") -> UUID:
+    """Read the id of a case whose row has a UUID. Raises Invalid."""
+    pk: UUID = validate(Id, text, field)
+    return pk

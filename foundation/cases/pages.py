@@ -6,7 +6,6 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -71,7 +70,9 @@ class _Cursor:
 
 def _no_cursor() -> Invalid:
     return Invalid(
-        gettext("is not a cursor of this list"), field="after", allowed="the cursor that came with the previous page"
+        gettext("is not a cursor of this list"),
+        field="after",
+        allowed=gettext("the cursor that came with the previous page"),
     )
 
 
@@ -82,14 +83,14 @@ def _entries(
     if about:
         rows = kind.about(rows, about)
     if cursor is not None:
-        following = Q(**{f"{kind.by}__lt": cursor.at})
+        following = Q(**{f"{kind.waiting_since}__lt": cursor.at})
         if place > cursor.place:
-            following |= Q(**{kind.by: cursor.at})
+            following |= Q(**{kind.waiting_since: cursor.at})
         elif place == cursor.place:
-            following |= Q(**{kind.by: cursor.at, "pk__gt": _key(rows, cursor.pk)})
+            following |= Q(**{kind.waiting_since: cursor.at, "pk__gt": _key(rows, cursor.pk)})
         rows = rows.filter(following)
-    for row in rows.order_by(f"-{kind.by}", "pk")[: size + 1]:
-        yield reduce(getattr, kind.by.split("__"), row), place, row
+    for row in rows.order_by(f"-{kind.waiting_since}", "pk")[: size + 1]:
+        yield getattr(row, kind.waiting_since), place, row
 
 
 def _key(rows: QuerySet[Any], text: str) -> Any:

@@ -47,7 +47,13 @@ class Caller:
     tools_deny: tuple[str, ...] = field(default=(), repr=False)
     toolsets: tuple[str, ...] = ()  # offered to connections that choose none; () means the server's default
     limits: tuple[Limit, ...] = field(default=(), repr=False)
+    has_rest_token: bool = False  # whether a REST request has a token, which is made for a program
     graph: str = ""  # persona whose knowledge graph this connection uses; "" means the person's own graph
+
+    @property
+    def may_administer(self) -> bool:
+        """Return whether the connection may do what is left to admins. Their tokens need a right for it."""
+        return not self.has_rest_token or ADMINISTER in self.rights
 
     def may_use(self, tool: str, choice: str = "") -> bool:
         """Return whether the persona and the connection allow the tool, or one choice of it, such as a command.

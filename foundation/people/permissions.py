@@ -186,6 +186,7 @@ def caller_from_request(request: HttpRequest, *, channel: str) -> Caller:
         limits=token.limits if token else (),
         graph=token.graph if token else "",
     )
+    caller = replace(caller, has_rest_token=token is not None)
     request._caller = (user.pk, caller)  # type: ignore[attr-defined]
     identity.act_as(caller)
     return caller

@@ -8,7 +8,7 @@ shares it, or it was attached to a call of the caller.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,6 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from foundation.cases.kinds import kinds_for
 from foundation.people.caller import Caller
 from knowledge.context.attachable import allowed_automatically, attachable
 from knowledge.context.caveats import caveats_for
@@ -29,7 +28,7 @@ from knowledge.news.analyst import CatalogChange, catalog_changes, questions
 from knowledge.news.period import NewsPeriod
 from memories.models import Impression, MemoryRecord, Status, Verification, Visibility
 from memories.models.record import MemoryRecordQuerySet, about_any
-from memories.queries import MAX_BADGE, capped_counts, stale_memories, unresolved_marks
+from memories.queries import stale_memories, unresolved_marks
 
 MAX_LISTED = 12  # maximum number of points of each kind
 MAX_ASKED = 5  # maximum number of questions, and of one's own stale memories
@@ -81,7 +80,6 @@ class Briefing:
     points: dict[str, list[BriefingPoint]] = field(default_factory=dict)
     catalog: Sequence[CatalogChange] = ()
     waiting: int = 0  # insights that wait for the caller's review
-    cases: Mapping[str, int] = field(default_factory=dict)  # as by `waiting_cases`, if somebody asks for them
 
 
 def brief(caller: Caller, subject: BriefingSubject, since: datetime) -> Briefing:
@@ -103,14 +101,6 @@ def brief(caller: Caller, subject: BriefingSubject, since: datetime) -> Briefing
                 seen |= _keys(point.record) | (_keys(point.other) if point.other else set())
     changes = catalog_changes(subject.urns, NewsPeriod(since, timezone.now())) if subject.urns else []
     return Briefing(points, changes, queries.waiting(caller).order_by().count() if caller.is_curator else 0)
-
-
-def waiting_cases(caller: Caller) -> dict[str, int]:
-    """Return how many cases wait for the caller, by the title of their kind, each up to MAX_BADGE + 1."""
-    kinds = [kind for kind in kinds_for(caller) if kind.is_counted]
-    rows = {kind.name: kind.waiting(caller) for kind in kinds}
-    counts = capped_counts(dict.fromkeys(rows, MAX_BADGE), **rows)
-    return {str(kind.title): counts[kind.name] for kind in kinds if counts[kind.name]}
 
 
 def _keys(record: MemoryRecord) -> set[Any]:

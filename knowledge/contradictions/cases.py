@@ -9,7 +9,7 @@ from functools import partial
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Given, PastVerdict
+from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict
 from foundation.people.caller import Caller
 from knowledge.contradictions import queries, verdicts
 from knowledge.contradictions.operations import GiveVerdict, UndoSettlement
@@ -43,14 +43,13 @@ class PairCase:
     proposals: Sequence[tuple[Settlement, Sequence[str]]]
 
 
-def _give(verdict: PairVerdict, caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
-    given = {name: value for name, value in values.items() if value and name != "seen"}
-    operation = GiveVerdict.read({"contradiction_id": case_id, "verdict": verdict.value, **given})
+def _give(verdict: PairVerdict, caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
+    operation = GiveVerdict.read({**values, "contradiction_id": case_id, "verdict": verdict.value})
     settlement = verdicts.give_verdict(caller, operation)
     if settlement.state == SettlementState.DECIDED:
-        return Given(gettext("Settled."), settlement.pk.hex)
+        return Decided(gettext("Settled."), settlement.pk.hex)
     text = gettext("Proposed to the owner of the other memory. What you may change yourself is changed.")
-    return Given(text, settlement.pk.hex)
+    return Decided(text, settlement.pk.hex)
 
 
 def _verdict(verdict: PairVerdict) -> CaseVerdict:
@@ -72,7 +71,9 @@ class ContradictionCases(CaseKind):
     name = "contradiction"
     title = gettext_lazy("Contradictions")
     label = gettext_lazy("Contradiction")
-    by = "found_at"
+    waiting_since = "found_at"
+    undo_tool = "memory_manage"
+    undo_command = "update"
     verdicts = tuple(
         _verdict(verdict) for verdict in (PairVerdict.FIRST, PairVerdict.SECOND, PairVerdict.NEITHER, PairVerdict.BOTH)
     )
@@ -82,23 +83,26 @@ class ContradictionCases(CaseKind):
 
     def cases(self, caller: Caller, rows: Sequence[Contradiction]) -> list[Case]:
         known = choices(caller)
-        names = [verdict.name for verdict in self.verdicts]
         return [
-            Case(
-                self, shown.pair.pk.hex, shown.pair.found_at, shown.pair.first.content, _pair_case(shown, known), names
-            )
+            Case(self, shown.pair.pk.hex, shown.pair.found_at, shown.pair.first.content, _pair_case(shown, known))
             for shown in queries.shown_pairs(rows)
         ]
 
     def past(self, caller: Caller) -> list[PastVerdict]:
         rows = queries.settlements(caller).filter(undone_at__isnull=True)[:MAX_PAST]
-        return [
-            PastVerdict(row.first.content, row.get_verdict_display(), row.at, row.pk.hex, row.first_id.hex)
-            for row in rows
-        ]
+        return [PastVerdict(_texts(row), _label(row), row.at, row.pk.hex, row.first_id.hex) for row in rows]
 
-    def undo(self, caller: Caller, given: str) -> None:
-        verdicts.undo(caller, UndoSettlement.read({"settlement_id": given}))
+    def undo(self, caller: Caller, undo_token: str) -> None:
+        verdicts.undo(caller, UndoSettlement.read({"settlement_id": undo_token}))
+
+
+def _texts(row: Settlement) -> str:
+    return " ↔ ".join(memory.content for memory in (row.first, row.second) if memory)
+
+
+def _label(row: Settlement) -> str:
+    state = f" ({row.get_state_display()})" if row.state == SettlementState.PROPOSED else ""
+    return f"{row.get_verdict_display()}{state}"
 
 
 def _pair_case(shown: ShownPair, known: Mapping[str, str]) -> PairCase:

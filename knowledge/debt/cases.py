@@ -9,24 +9,23 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Given, PastVerdict
+from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict, record_id
 from foundation.people.caller import Caller
 from knowledge.debt import interviews, questions
 from knowledge.debt.operations import PASS, SKIP, UNKNOWN, AnswerInterview, PassOver, UndoAnswer
+from knowledge.debt.questions import ShownQuestion
 from knowledge.models import InterviewQuestion
 
 
-def _answer(caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
-    given = {name: value for name, value in values.items() if name != "seen" and (value or name == "content")}
-    captured = interviews.answer(caller, AnswerInterview.read({"question_id": case_id, **given}))
+def _answer(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
+    captured = interviews.answer(caller, AnswerInterview.read({**values, "question_id": case_id}))
     message = gettext("It was there already.") if captured.existing else gettext("Proposed. A curator will review it.")
-    return Given(message, case_id, captured.insight.pk.hex)
+    return Decided(message, case_id, captured.insight.pk.hex)
 
 
-def _pass_over(because: str, caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
-    to = {"to": values["to"]} if values.get("to") else {}
-    interviews.pass_over(caller, PassOver.read({"question_id": case_id, "because": because, **to}))
-    return Given(gettext("Noted. You can open the question again below."), case_id)
+def _pass_over(because: str, caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
+    interviews.pass_over(caller, PassOver.read({**values, "question_id": case_id, "because": because}))
+    return Decided(gettext("Noted. You can open the question again below."), case_id)
 
 
 class QuestionCases(CaseKind):
@@ -41,6 +40,7 @@ class QuestionCases(CaseKind):
             _answer,
             fields=("content", "category", "visibility"),
             tool="capture_insight",
+            command="answers",
         ),
         CaseVerdict(SKIP, gettext_lazy("Skip"), partial(_pass_over, SKIP), key="s", takes_many=True),
         CaseVerdict(UNKNOWN, gettext_lazy("I don’t know"), partial(_pass_over, UNKNOWN), key="n", takes_many=True),
@@ -51,9 +51,8 @@ class QuestionCases(CaseKind):
         return questions.open_questions(caller)
 
     def cases(self, caller: Caller, rows: Sequence[InterviewQuestion]) -> list[Case]:
-        names = [verdict.name for verdict in self.verdicts]
         return [
-            Case(self, shown.question.pk.hex, shown.question.created_at, shown.text, shown, names)
+            Case(self, shown.question.pk.hex, shown.question.created_at, shown.text, shown)
             for shown in questions.shown(caller, rows, with_experts=True)
         ]
 
@@ -64,7 +63,7 @@ class QuestionCases(CaseKind):
         rows = list(questions.decided(caller)[: questions.MAX_DECIDED])
         return [
             PastVerdict(
-                shown.text,
+                _with_answer(shown),
                 shown.question.get_state_display(),
                 shown.question.decided_at,
                 shown.question.pk.hex,
@@ -73,5 +72,13 @@ class QuestionCases(CaseKind):
             for shown in questions.shown(caller, rows)
         ]
 
-    def undo(self, caller: Caller, given: str) -> None:
-        interviews.undo(caller, UndoAnswer.read({"question_id": given}))
+    def undo(self, caller: Caller, undo_token: str) -> None:
+        question = questions.own_question(
+            caller, record_id(undo_token, "undo")
+        )  # none that the caller has asked others
+        interviews.undo(caller, UndoAnswer(question_id=question.pk))
+
+
+def _with_answer(shown: ShownQuestion) -> str:
+    answer = shown.question.record
+    return f"{shown.text} {answer.content}" if answer else shown.text

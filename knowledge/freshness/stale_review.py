@@ -27,7 +27,7 @@ from memories.queries import (
     unresolved_marks,
 )
 from memories.retrieval.scope import Filters, in_scope
-from memories.writing.revision import can_review, may_verify
+from memories.writing.revision import may_verify
 from memories.writing.seen import memory_versions
 
 CAUSES_SHOWN = 12
@@ -56,7 +56,6 @@ class StaleEntity:
 @dataclass(frozen=True)
 class StaleCase:
     record: MemoryRecord
-    can_review: bool
     may_edit: bool
     seen: str  # token of the memory's state, which a decision carries back
     entities: list[StaleEntity] = field(default_factory=list)
@@ -124,10 +123,11 @@ def verification_requests(caller: Caller, records: Sequence[MemoryRecord]) -> li
     doubts = _doubts(ids) if ids else {}
     reports = _reports([record.pk for record in records if record.has_reports])
     versions = memory_versions(records)
+    idle = set(unused(caller).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
     return [
         VerificationRequest(
             record,
-            hints.get(record.pk) or ("" if record.pk in doubts or record.pk in reports else UNUSED),
+            hints.get(record.pk) or (UNUSED if record.pk in idle else ""),
             doubts.get(record.pk, []),
             reports.get(record.pk, []),
             may_verify(caller, record),
@@ -183,7 +183,6 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[StaleCa
     return [
         StaleCase(
             record=record,
-            can_review=can_review(caller, record),
             may_edit=caller.can_edit_for(record.created_by),
             seen=versions[record.pk],
             entities=[

@@ -326,6 +326,9 @@ class UpkeepProposal(models.Model):
                 fields=["entity", "kind", "ends", "stays"], nulls_distinct=False, name="upkeep_proposed_once"
             ),
         ]
+        indexes = [
+            models.Index(fields=["-created_at"], condition=Q(state="open"), name="upkeep_waiting"),  # the inbox
+        ]
 
     def __str__(self) -> str:
         if self.kind == UpkeepKind.SPLIT:

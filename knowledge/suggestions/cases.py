@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Given, PastVerdict
+from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict
 from foundation.people.caller import Caller
 from knowledge.models import Suggestion, SuggestionState
 from knowledge.suggestions import decisions, queries
@@ -16,29 +16,28 @@ from knowledge.suggestions.operations import INSIGHT, MEMORY, Discard, Keep, Nev
 MAX_PAST = 10
 
 
-def _keep(caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
+def _keep(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
     return _kept(caller, case_id, values, MEMORY, gettext("Kept as a memory."))
 
 
-def _propose(caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
+def _propose(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
     return _kept(caller, case_id, values, INSIGHT, gettext("Proposed. A curator will review it."))
 
 
-def _kept(caller: Caller, case_id: str, values: Mapping[str, str], keep_as: str, message: str) -> Given:
-    given = {name: value for name, value in values.items() if value and name != "seen"}
-    kept = decisions.keep(caller, Keep.read({"suggestion_id": case_id, "keep_as": keep_as, **given}))
+def _kept(caller: Caller, case_id: str, values: Mapping[str, str], keep_as: str, message: str) -> Decided:
+    kept = decisions.keep(caller, Keep.read({**values, "suggestion_id": case_id, "keep_as": keep_as}))
     message = gettext("It was there already.") if kept.existing else message
-    return Given(message, kept.suggestion.pk.hex, kept.record.pk.hex)
+    return Decided(message, kept.suggestion.pk.hex, kept.record.pk.hex)
 
 
-def _discard(caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
+def _discard(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
     decisions.discard(caller, Discard.read({"suggestion_ids": [case_id]}))
-    return Given(gettext("Discarded."), case_id)
+    return Decided(gettext("Discarded."), case_id)
 
 
-def _never(caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
+def _never(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
     decisions.never_again(caller, NeverAgain.read({"suggestion_ids": [case_id]}))
-    return Given(gettext("Discarded. It and texts like it will not be suggested again."), case_id)
+    return Decided(gettext("Discarded. It and texts like it will not be suggested again."), case_id)
 
 
 class SuggestionCases(CaseKind):
@@ -71,8 +70,7 @@ class SuggestionCases(CaseKind):
         return queries.waiting(caller)
 
     def cases(self, caller: Caller, rows: Sequence[Suggestion]) -> list[Case]:
-        names = [verdict.name for verdict in self.verdicts]
-        return [Case(self, row.pk.hex, row.created_at, row.text, row, names) for row in rows]
+        return [Case(self, row.pk.hex, row.created_at, row.text, row) for row in rows]
 
     def past(self, caller: Caller) -> list[PastVerdict]:
         decided = queries.suggestions(caller).exclude(state=SuggestionState.WAITING).order_by("-decided_at", "pk")
@@ -87,5 +85,5 @@ class SuggestionCases(CaseKind):
             for row in decided[:MAX_PAST]
         ]
 
-    def undo(self, caller: Caller, given: str) -> None:
-        decisions.undo(caller, UndoDecisions.read({"suggestion_ids": [given]}))
+    def undo(self, caller: Caller, undo_token: str) -> None:
+        decisions.undo(caller, UndoDecisions.read({"suggestion_ids": [undo_token]}))

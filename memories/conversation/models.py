@@ -127,11 +127,17 @@ class MergeProposal(models.Model):
     state = models.CharField(max_length=10, choices=MergeState.choices, default=MergeState.PROPOSED)
     created_at = models.DateTimeField(default=timezone.now)
     decided_at = models.DateTimeField(null=True, blank=True)
+    correction_id = models.UUIDField(
+        null=True, editable=False, help_text=gettext_lazy("The memory with the merged text, if one was stored.")
+    )
 
     class Meta:
         db_table = "conversation_merges"
         ordering = ["-created_at"]
         verbose_name = gettext_lazy("merge proposal")
+        indexes = [
+            models.Index(fields=["-created_at"], condition=Q(state="proposed"), name="merge_waiting"),  # the inbox
+        ]
         constraints = [
             models.UniqueConstraint(fields=["record", "target"], name="merge_proposed_once"),
             models.CheckConstraint(condition=Q(state__in=MergeState.values), name="merge_state_known"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Given, PastVerdict, case_id
+from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict, case_id
 from foundation.operations.errors import Invalid
 from foundation.people.caller import Caller
 from memories.models import SameWords, SameWordsDecision
@@ -18,7 +18,7 @@ MAX_PAST = 10
 CONFIRMED = "erase"  # the value of `confirm`
 
 
-def _erase(caller: Caller, entry_id: str, values: Mapping[str, str]) -> Given:
+def _erase(caller: Caller, entry_id: str, seen: str, values: Mapping[str, str]) -> Decided:
     if values.get("confirm") != CONFIRMED:
         raise Invalid(
             gettext("is missing: the text is erased for good"),
@@ -26,12 +26,12 @@ def _erase(caller: Caller, entry_id: str, values: Mapping[str, str]) -> Given:
             allowed=CONFIRMED,
         )
     erasure.erase_same_words(caller, entry_id=entry_id)
-    return Given(gettext("Erased for good."))
+    return Decided(gettext("Erased for good."))
 
 
-def _leave(caller: Caller, entry_id: str, values: Mapping[str, str]) -> Given:
+def _leave(caller: Caller, entry_id: str, seen: str, values: Mapping[str, str]) -> Decided:
     entry = same_words.leave(caller, entry_id=entry_id)
-    return Given(gettext("The text stays, because its author wrote it independently."), case_id(entry))
+    return Decided(gettext("The text stays, because its author wrote it independently."), case_id(entry))
 
 
 class SameWordsCases(CaseKind):
@@ -39,7 +39,7 @@ class SameWordsCases(CaseKind):
     title = gettext_lazy("Texts with the same words")
     label = gettext_lazy("Text with the same words")
     is_for_role = True
-    by = "found_at"
+    waiting_since = "found_at"
     verdicts = (
         CaseVerdict("leave", gettext_lazy("Leave it"), _leave, key="l", takes_many=True),
         CaseVerdict("erase", gettext_lazy("Erase this, too"), _erase, fields=("confirm",)),
@@ -55,8 +55,7 @@ class SameWordsCases(CaseKind):
     def cases(self, caller: Caller, rows: Sequence[SameWords]) -> list[Case]:
         kept = {name for name, place in places().items() if place.changed_by}
         found = []
-        for entry in rows:
-            text = same_words.look(caller, entry)
+        for entry, text in same_words.look_at_all(caller, rows):
             names = ["leave"] if entry.place in kept or not text.text else ["leave", "erase"]
             found.append(Case(self, case_id(entry), entry.found_at, text.text, {"entry": entry, "text": text}, names))
         return found
@@ -73,5 +72,5 @@ class SameWordsCases(CaseKind):
             for entry in rows.order_by("-decided_at", "pk")[:MAX_PAST]
         ]
 
-    def undo(self, caller: Caller, given: str) -> None:
-        same_words.reopen(caller, entry_id=given)
+    def undo(self, caller: Caller, undo_token: str) -> None:
+        same_words.reopen(caller, entry_id=undo_token)

@@ -44,8 +44,8 @@ RESTORED_FIELDS = (
 )  # fmt: skip
 
 
-def undo(caller: Caller, *, record_id: UUID | str, change: str) -> MemoryRecord:
-    """Undo the last change of a memory, if it was `change`.
+def undo(caller: Caller, *, record_id: UUID | str, change: str, revision: int | None = None) -> MemoryRecord:
+    """Undo the last change of a memory, if it was `change`, and with `revision` the one that made this revision.
 
     Undoing `supersede` archives the correction. Raises Conflict if the last change is another one or not in UNDOABLE,
     if another memory has taken the place of this one, or if the correction has changed since. Raises Forbidden if
@@ -58,7 +58,8 @@ def undo(caller: Caller, *, record_id: UUID | str, change: str) -> MemoryRecord:
         if record is None:
             raise NotFound(gettext("no such memory"), field="id")
         last = last_revision(record.pk)
-        if last is None or last.change != change or change not in UNDOABLE:
+        is_other = last is not None and revision is not None and last.pk != revision
+        if last is None or is_other or last.change != change or change not in UNDOABLE:
             raise Conflict(
                 gettext("was changed since then and can no longer be undone; its history has the earlier text"),
                 field="id",

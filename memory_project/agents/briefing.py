@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, NotRequired
 from uuid import UUID
@@ -15,6 +15,7 @@ from django.utils.translation import gettext
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from foundation.cases.kinds import kinds_for
 from foundation.links import url_for
 from foundation.operations.errors import Invalid
 from foundation.operations.fields import StartMoment, Urns
@@ -26,6 +27,7 @@ from knowledge.context.briefing import Briefing, BriefingPoint, BriefingSubject
 from knowledge.debt.responses import HOW_TO_ANSWER, InterviewQuestionResponse, interview
 from knowledge.news.analyst import CatalogChange
 from memories.models import MemoryRecord
+from memories.queries import MAX_BADGE, capped_counts
 from memories.rendering import entity_name
 from memories.responses import QUOTED
 from memory_project.agents.quotations import plain, quoted, source
@@ -108,8 +110,8 @@ def brief_me(caller: Caller, operation: BriefMe) -> BriefingResponse:
     if since > timezone.now():
         raise Invalid(gettext("is in the future"), field="since", allowed=gettext("an earlier time"))
     urns = operation.entities or recent_entities(caller)
-    found = replace(briefing.brief(caller, BriefingSubject(urns), since), cases=briefing.waiting_cases(caller))
-    page = page_of(found, since, max_tokens=operation.max_tokens)
+    found = briefing.brief(caller, BriefingSubject(urns), since)
+    page = page_of(found, since, max_tokens=operation.max_tokens, cases=_waiting_cases(caller))
     text = page.text or NOTHING
     response: BriefingResponse = {
         "text": text,
@@ -129,11 +131,25 @@ def brief_me(caller: Caller, operation: BriefMe) -> BriefingResponse:
     return response
 
 
+def _waiting_cases(caller: Caller) -> str:
+    """Return the numbers of cases that wait for the caller, and where they are. "" if none waits."""
+    rows = {str(kind.title): kind.waiting(caller) for kind in kinds_for(caller) if kind.is_counted}
+    counts = capped_counts(dict.fromkeys(rows, MAX_BADGE), **rows)
+    parts = [f"{title}: {count if count <= MAX_BADGE else f'{MAX_BADGE}+'}" for title, count in counts.items() if count]
+    return f"{', '.join(parts)} ({settings.COMMONPLACE_URL}{url_for('inbox', '')})" if parts else ""
+
+
 def page_of(
-    found: Briefing, since: datetime, *, max_tokens: int, leave_out: frozenset[UUID] = frozenset()
+    found: Briefing, since: datetime, *, max_tokens: int, leave_out: frozenset[UUID] = frozenset(), cases: str = ""
 ) -> BriefingPage:
-    """Return as much of a briefing as fits. The memories in `leave_out` are left out and not counted."""
-    kinds = {kind: [line for line in lines if not leave_out & _ids(line)] for kind, lines in _lines(found).items()}
+    """Return as much of a briefing as fits. The memories in `leave_out` are left out and not counted.
+
+    `cases` says what waits for the person in the inbox.
+    """
+    all_lines = _lines(found)
+    if cases:
+        all_lines[CASES] = [BriefingLine(CASES, f"- {cases}")]
+    kinds = {kind: [line for line in lines if not leave_out & _ids(line)] for kind, lines in all_lines.items()}
     turns = itertools.zip_longest(*kinds.values())
     by_turn = [line for turn in turns for line in turn if line is not None]
     order = list(HEADINGS)
@@ -158,10 +174,6 @@ def _lines(found: Briefing) -> dict[str, list[BriefingLine]]:
         lines[WAITING] = [
             BriefingLine(WAITING, f"- {count} for your review: apply_knowledge with the action bulk_review")
         ]
-    if found.cases:
-        counts = ", ".join(f"{title.lower()} ({count})" for title, count in found.cases.items())
-        inbox = f"{settings.COMMONPLACE_URL}{url_for('inbox', '')}"
-        lines[CASES] = [BriefingLine(CASES, f"- {counts}: {inbox}")]
     return lines
 
 

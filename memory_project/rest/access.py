@@ -7,7 +7,7 @@ import enum
 from rest_framework.request import Request
 
 from foundation.operations.errors import Forbidden
-from foundation.people.caller import ADMINISTER, Caller
+from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 
 
@@ -24,6 +24,6 @@ def caller_for_tool(request: Request, tool: str = "", command: str = "", access:
     caller = caller_from_request(request, channel="rest")
     if tool and not caller.may_use(tool, command):
         raise Forbidden(f"the persona {caller.persona!r} may not use {' '.join(filter(None, (tool, command)))}")
-    if access is Access.ADMINISTRATION and request.auth is not None and ADMINISTER not in caller.rights:
+    if access is Access.ADMINISTRATION and not caller.may_administer:
         raise Forbidden("this token has no right to `administer`: an admin can create one that has")
     return caller

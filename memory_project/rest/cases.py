@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from foundation.cases import decisions, kinds, pages
 from foundation.cases.decisions import DecideCases, UndoVerdicts
 from foundation.cases.kinds import Case, CaseKind
-from foundation.operations.errors import Forbidden, Invalid
+from foundation.operations.errors import Invalid
 from foundation.operations.fields import Text
 from foundation.operations.operation import Operation
 from foundation.people.caller import Caller
@@ -53,7 +53,10 @@ class CaseKindResponse(TypedDict):
 
 
 class CaseResponse(TypedDict):
-    """`verdicts` are those that you may give. With `seen`, a verdict is refused if something has changed since."""
+    """`verdicts` are those that you may give.
+
+    With `seen`, a verdict is refused if something has changed since. It is empty if nothing about the case can change.
+    """
 
     kind: str
     id: str
@@ -72,12 +75,12 @@ class CaseKindsResponse(TypedDict):
     kinds: list[CaseKindResponse]
 
 
-class GivenResponse(TypedDict):
-    """`verdict` names it for the undo, unless it is empty: then it can't be undone."""
+class DecidedCaseResponse(TypedDict):
+    """`undo` names the verdict for the undo. It is empty if it can't be undone."""
 
     id: str
     message: str
-    verdict: str
+    undo: str
     memory_id: str
 
 
@@ -87,7 +90,7 @@ class RefusedResponse(TypedDict):
 
 
 class DecidedCasesResponse(TypedDict):
-    decided: list[GivenResponse]
+    decided: list[DecidedCaseResponse]
     refused: list[RefusedResponse]
 
 
@@ -132,30 +135,29 @@ def _case(case: Case) -> CaseResponse:
         "id": case.id,
         "text": case.text,
         "since": case.since.isoformat(),
-        "verdicts": list(case.verdicts),
+        "verdicts": list(case.allowed),
         "seen": case.seen,
     }
 
 
 def _decide(caller: Caller, operation: DecideCases) -> DecidedCasesResponse:
-    # A verdict does what a tool does, so a persona that may not use it may not give it either.
     verdict = kinds.kind_named(caller, operation.kind).verdict(operation.verdict)
-    if verdict.tool and not caller.may_use(verdict.tool, verdict.command):
-        tool = f"{verdict.tool} {verdict.command}".strip()
-        raise Forbidden(f"the persona {caller.persona!r} may not use {tool}")
+    decisions.require_tool(caller, verdict.tool, verdict.command)
     outcome = decisions.decide(caller, operation)
     return {
         "decided": [
-            {"id": pk, "message": given.message, "verdict": given.undo, "memory_id": given.memory_id}
-            for pk, given in outcome.given.items()
+            {"id": pk, "message": one.message, "undo": one.undo_token, "memory_id": one.memory_id}
+            for pk, one in outcome.decided.items()
         ],
         "refused": [{"id": pk, "error": error.message} for pk, error in outcome.refused.items()],
     }
 
 
 def _undo(caller: Caller, operation: UndoVerdicts) -> UndoneResponse:
+    kind = kinds.kind_named(caller, operation.kind)
+    decisions.require_tool(caller, kind.undo_tool, kind.undo_command)
     decisions.undo(caller, operation)
-    return {"undone": len(operation.verdicts)}
+    return {"undone": len(operation.undo)}
 
 
 urlpatterns = [

@@ -13,14 +13,14 @@ NO_PAGES = {
     "first-call", "make-token", "change-webhook", "revoke-token", "sign-out", "health", "change-memory", "review-undo",
     "approve-changeset", "decline-changeset", "review-decide", "analysis-export", "analysis-action", "resume-action",
     "clear-analysis", "review-act", "review-replace", "review-colleagues", "assignment-rule", "assignment-rule-delete",
-    "answer-question", "ask-me", "decide-question", "ask-about", "take-back-question",
-    "propose-preview", "pick", "palette", "undo-suggestions", "decide-suggestions",
-    "settle-contradiction", "undo-settlement",
+    "answer-question", "ask-me", "decide-case", "decide-cases", "undo-case", "ask-about", "take-back-question",
+    "propose-preview", "pick", "palette",
+
     "save-view", "remove-view", "read-news", "follow-news", "diff-memory", "close-first-run", "system-test",
     "upstream-tool-act", "upstream-tools-undo",
     "upstream-tool", "upstream-tools-accept",  # linked once there are tools; test_upstream_admin.py opens them
     "preview-batch", "rename-view", "default-view",
-    "start-batch", "wipe", "share-graph", "drop-cache", "decide-merge", "forget-turn",
+    "start-batch", "wipe", "share-graph", "drop-cache", "forget-turn",
     "batch", "batch-on", "repeat-batch", "undo-batch", "resume-changeset", "replay-changeset", "export-changeset",
     "password_reset_confirm", "forgot-password", "password_reset_done", "sign-in",
     "indexing-act", "invite", "export-file", "delete-export", "person-act",

@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Given
+from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided
 from foundation.people.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.operations import Retag
@@ -16,9 +16,9 @@ from memories.writing.undo import undo
 TAG = "to-do"
 
 
-def _done(caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
+def _done(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
     retag(caller, Retag.read({"record_id": case_id, "remove": [TAG]}))
-    return Given("Done.", case_id, case_id)
+    return Decided("Done.", case_id, case_id)
 
 
 class ToDoCases(CaseKind):
@@ -33,7 +33,7 @@ class ToDoCases(CaseKind):
         return own.filter(status=Status.ACTIVE, tags__contains=[TAG])
 
     def cases(self, caller: Caller, rows: Sequence[MemoryRecord]) -> list[Case]:
-        return [Case(self, row.pk.hex, row.created_at, row.content, row, ["done"]) for row in rows]
+        return [Case(self, row.pk.hex, row.created_at, row.content) for row in rows]
 
-    def undo(self, caller: Caller, given: str) -> None:
-        undo(caller, record_id=given, change="retag")
+    def undo(self, caller: Caller, undo_token: str) -> None:
+        undo(caller, record_id=undo_token, change="retag")

@@ -87,7 +87,7 @@ def test_a_briefing_says_what_is_certain_changed_contested_and_asked(
     answer = brief(bob, entities=["sales.orders"])
     found = sections(answer["text"])
     assert list(found) == ["Asked", "For", "Corrected", "Changed", "Contested:", "Certain"]
-    assert found["For"] == ["- stale memories (1): http://localhost:8000/inbox/"]
+    assert found["For"] == ["- Stale memories: 1 (http://localhost:8000/inbox/)"]
     question, own_stale = found["Asked"]
     assert "Amounts of orders are gross." in question
     assert "cora@example.org asks" in question

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from uuid import UUID
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Given, PastVerdict, case_id
-from foundation.operations.fields import Id
-from foundation.operations.operation import validate
+from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict, case_id, record_id
 from foundation.people.caller import Caller
 from knowledge.graph.maintenance import proposals
 from knowledge.graph.models import UpkeepKind, UpkeepProposal, UpkeepState
@@ -18,21 +15,16 @@ from knowledge.graph.models import UpkeepKind, UpkeepProposal, UpkeepState
 MAX_PAST = 10
 
 
-def _accept(caller: Caller, given_id: str, values: Mapping[str, str]) -> Given:
-    proposal = proposals.accept(caller, proposal_id=_id(given_id))
+def _accept(caller: Caller, given_id: str, seen: str, values: Mapping[str, str]) -> Decided:
+    proposal = proposals.accept(caller, proposal_id=record_id(given_id))
     if proposal.kind == UpkeepKind.SPLIT:
-        return Given(gettext("The entity was split. Its observations can be moved back in the graph."))
-    return Given(gettext("The duplicate has ended."), case_id(proposal))
+        return Decided(gettext("The entity was split. Its observations can be moved back in the graph."))
+    return Decided(gettext("The duplicate has ended."), case_id(proposal))
 
 
-def _dismiss(caller: Caller, given_id: str, values: Mapping[str, str]) -> Given:
-    proposal = proposals.dismiss(caller, proposal_id=_id(given_id))
-    return Given(gettext("Dismissed. The graph is as it was."), case_id(proposal))
-
-
-def _id(text: str, field: str = "cases") -> UUID:
-    pk: UUID = validate(Id, text, field)
-    return pk
+def _dismiss(caller: Caller, given_id: str, seen: str, values: Mapping[str, str]) -> Decided:
+    proposal = proposals.dismiss(caller, proposal_id=record_id(given_id))
+    return Decided(gettext("Dismissed. The graph is as it was."), case_id(proposal))
 
 
 class UpkeepCases(CaseKind):
@@ -52,8 +44,7 @@ class UpkeepCases(CaseKind):
         return self._rows(caller).filter(state=UpkeepState.OPEN)
 
     def cases(self, caller: Caller, rows: Sequence[UpkeepProposal]) -> list[Case]:
-        names = [verdict.name for verdict in self.verdicts]
-        return [Case(self, case_id(row), row.created_at, str(row), row, names) for row in rows]
+        return [Case(self, case_id(row), row.created_at, str(row), row) for row in rows]
 
     def past(self, caller: Caller) -> list[PastVerdict]:
         rows = self._rows(caller).exclude(state=UpkeepState.OPEN).filter(decided_by=caller.email)
@@ -67,8 +58,8 @@ class UpkeepCases(CaseKind):
             for row in rows.order_by("-decided_at", "pk")[:MAX_PAST]
         ]
 
-    def undo(self, caller: Caller, given: str) -> None:
-        proposals.reopen(caller, proposal_id=_id(given, "verdicts"))
+    def undo(self, caller: Caller, undo_token: str) -> None:
+        proposals.reopen(caller, proposal_id=record_id(undo_token, "undo"))
 
     def _rows(self, caller: Caller) -> QuerySet[UpkeepProposal]:
         rows = UpkeepProposal.objects.select_related("entity__graph", "ends", "stays")

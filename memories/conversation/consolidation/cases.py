@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from uuid import UUID
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Given, PastVerdict
-from foundation.operations.fields import Id
-from foundation.operations.operation import validate
+from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict, record_id
 from foundation.people.caller import Caller
 from memories.conversation.consolidation import merging
 from memories.conversation.models import MergeProposal, MergeState
@@ -18,25 +15,22 @@ from memories.conversation.models import MergeProposal, MergeState
 MAX_PAST = 10
 
 
-def _accept(caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
-    proposal = merging.accept(caller, proposal_id=_id(case_id))
+def _accept(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
+    proposal = merging.accept(caller, proposal_id=record_id(case_id), seen=seen)
     text = gettext("Merged. The older memory now has the merged text. The newer memory is archived.")
-    return Given(text, case_id, proposal.target_id.hex)
+    return Decided(text, case_id, proposal.target_id.hex)
 
 
-def _dismiss(caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
-    merging.dismiss(caller, proposal_id=_id(case_id))
-    return Given(gettext("Both memories are kept as they are."), case_id)
-
-
-def _id(text: str, field: str = "cases") -> UUID:
-    pk: UUID = validate(Id, text, field)
-    return pk
+def _dismiss(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
+    merging.dismiss(caller, proposal_id=record_id(case_id))
+    return Decided(gettext("Both memories are kept as they are."), case_id)
 
 
 class MergeCases(CaseKind):
     name = "merge"
     title = gettext_lazy("Possible duplicates")
+    undo_tool = "memory_manage"
+    undo_command = "update"
     label = gettext_lazy("Possible duplicate")
     verdicts = (
         CaseVerdict(
@@ -55,15 +49,15 @@ class MergeCases(CaseKind):
         return merging.waiting(caller)
 
     def cases(self, caller: Caller, rows: Sequence[MergeProposal]) -> list[Case]:
-        names = [verdict.name for verdict in self.verdicts]
-        return [Case(self, row.pk.hex, row.created_at, row.text, row, names) for row in rows]
+        states = merging.states(rows)
+        return [Case(self, row.pk.hex, row.created_at, row.text, row, seen=states[row.pk]) for row in rows]
 
     def past(self, caller: Caller) -> list[PastVerdict]:
-        rows = merging.own(caller).exclude(state=MergeState.PROPOSED).order_by("-decided_at", "pk")
+        rows = merging.merges_of(caller).exclude(state=MergeState.PROPOSED).order_by("-decided_at", "pk")
         return [
             PastVerdict(row.text, row.get_state_display(), row.decided_at, row.pk.hex, row.target_id.hex)
             for row in rows[:MAX_PAST]
         ]
 
-    def undo(self, caller: Caller, given: str) -> None:
-        merging.undo(caller, proposal_id=_id(given, "verdicts"))
+    def undo(self, caller: Caller, undo_token: str) -> None:
+        merging.undo(caller, proposal_id=record_id(undo_token, "undo"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
 from uuid import UUID
 
 from django.db import transaction
@@ -17,37 +19,53 @@ from memories.models import Status
 from memories.models.record import readable_by
 from memories.operations import Forget, Supersede
 from memories.writing import quotations
+from memories.writing.seen import memory_versions, unchanged
 from memories.writing.text_places import MEMORIES
 from memories.writing.undo import undo as undo_change
 
+MAX_TEXT = 4_000  # characters of a memory
+BOTH = "+"  # between the tokens of two memories
 REASON = "merged with a memory that says the same"
 
 
-def own(caller: Caller) -> QuerySet[MergeProposal]:
+def merges_of(caller: Caller) -> QuerySet[MergeProposal]:
     """Return the proposals to merge memories of the caller, decided or not."""
     rows = MergeProposal.objects.filter(readable_by(caller, "record__"), record__created_by=caller.email)
     return rows.select_related("record", "target").defer("record__search", "target__search")
 
 
 def waiting(caller: Caller) -> QuerySet[MergeProposal]:
-    rows = own(caller).filter(state=MergeState.PROPOSED)
+    rows = merges_of(caller).filter(state=MergeState.PROPOSED)
     return rows.filter(record__status=Status.ACTIVE, target__status=Status.ACTIVE)
 
 
-def accept(caller: Caller, *, proposal_id: UUID) -> MergeProposal:
+def states(proposals: Sequence[MergeProposal]) -> dict[UUID, str]:
+    """Return a token of the state of both memories of each proposal."""
+    records = [record for proposal in proposals for record in (proposal.target, proposal.record)]
+    versions = memory_versions(records)
+    return {each.pk: f"{versions[each.target_id]}{BOTH}{versions[each.record_id]}" for each in proposals}
+
+
+def accept(caller: Caller, *, proposal_id: UUID, seen: str = "") -> MergeProposal:
     """Replace the older memory by a correction with the merged text, and archive the newer one.
 
-    The older memory is kept as it is if it already has the merged text. Both memories can be restored later.
+    The older memory is kept as it is if it already has the merged text. Raises Conflict if one of the memories has
+    changed since the state of the token `seen`.
     """
-    with transaction.atomic():
+    target_seen, _, record_seen = seen.partition(BOTH)
+    with transaction.atomic(), ExitStack() as both:
         proposal = _decide(_open_proposal(caller, proposal_id), MergeState.ACCEPTED)
+        both.enter_context(unchanged(caller, proposal.target_id, target_seen))
+        both.enter_context(unchanged(caller, proposal.record_id, record_seen))
         services.forget(caller, Forget(record_id=proposal.record_id, reason=REASON))  # it may have the merged text
-        text = proposal.text[:4_000]
+        text = proposal.text[:MAX_TEXT]
         if text != proposal.target.content:
             merged = services.supersede(
                 caller, Supersede.read({"record_id": proposal.target_id, "content": text, "reason": REASON})
             )
             quotations.note([proposal.target_id, proposal.record_id], MEMORIES, merged.record.pk, whole=True)
+            proposal.correction_id = merged.record.pk
+            proposal.save(update_fields=["correction_id"])
     return proposal
 
 
@@ -57,7 +75,7 @@ def dismiss(caller: Caller, *, proposal_id: UUID) -> MergeProposal:
 
 
 def undo(caller: Caller, *, proposal_id: UUID) -> MergeProposal:
-    """Open a decided proposal again. After a merge, both memories are as they were before it.
+    """Open a decided proposal again. After a merge, its correction is archived and both memories are active again.
 
     Raises Conflict if the proposal is open, or if one of the memories has changed since. Then nothing is undone.
     """
@@ -66,14 +84,24 @@ def undo(caller: Caller, *, proposal_id: UUID) -> MergeProposal:
         if proposal.state == MergeState.PROPOSED:
             raise Conflict(gettext("is already open"), field="id")
         if proposal.state == MergeState.ACCEPTED:
-            if proposal.target.status == Status.SUPERSEDED:
-                undo_change(caller, record_id=proposal.target_id, change="supersede")
-            undo_change(caller, record_id=proposal.record_id, change="forget")
+            _undo_merge(caller, proposal)
         row = MergeProposal.objects.filter(pk=proposal.pk, state=proposal.state)
-        if not row.update(state=MergeState.PROPOSED, decided_at=None):
+        if not row.update(state=MergeState.PROPOSED, decided_at=None, correction_id=None):
             raise Conflict(gettext("was already decided"), field="id")
         proposal.state = MergeState.PROPOSED
     return proposal
+
+
+def _undo_merge(caller: Caller, proposal: MergeProposal) -> None:
+    target = proposal.target
+    is_as_merged = target.superseded_by == proposal.correction_id
+    if proposal.correction_id is None:  # the older memory had the merged text already
+        is_as_merged = target.content == proposal.text[:MAX_TEXT] and target.status == Status.ACTIVE
+    if not is_as_merged:
+        raise Conflict(gettext("can't be undone: the older memory has changed since"), field="id")
+    if proposal.correction_id:
+        undo_change(caller, record_id=proposal.target_id, change="supersede")
+    undo_change(caller, record_id=proposal.record_id, change="forget")
 
 
 def _proposal(caller: Caller, proposal_id: UUID) -> MergeProposal:

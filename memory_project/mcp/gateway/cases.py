@@ -8,19 +8,24 @@ from functools import partial
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Given
-from foundation.operations.errors import NotFound
+from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict
+from foundation.operations.errors import Invalid, NotFound
 from foundation.people.caller import Caller
 from memory_project.mcp.gateway import pins, tool_queue
 from memory_project.mcp.gateway.models import PinnedTool
 from memory_project.mcp.gateway.names import offered_name
 
+MAX_PAST = 10
 
-def _decide(accepted: bool, caller: Caller, case_id: str, values: Mapping[str, str]) -> Given:
+
+def _decide(accepted: bool, caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
+    if not seen:
+        allowed = gettext("the state that the list of cases shows")
+        raise Invalid(gettext("is missing"), field="seen", allowed=allowed)
     note = values.get("note", "").strip()
-    decision = pins.decide(caller, _number(case_id), accepted=accepted, seen_hash=values["seen"], note=note)
+    decision = pins.decide(caller, _number(case_id), accepted=accepted, seen_hash=seen, note=note)
     text = gettext("“%(tool)s” is accepted.") if accepted else gettext("“%(tool)s” is refused.")
-    return Given(text % {"tool": offered_name(decision.pin.upstream, decision.pin.tool)}, str(decision.pk))
+    return Decided(text % {"tool": offered_name(decision.pin.upstream, decision.pin.tool)}, str(decision.pk))
 
 
 def _number(text: str) -> int:
@@ -34,9 +39,9 @@ class UpstreamToolCases(CaseKind):
     title = gettext_lazy("Upstream tools")
     label = gettext_lazy("Upstream tool")
     is_for_role = True
-    by = "changed_at"
+    waiting_since = "changed_at"
     verdicts = (
-        # accepted one at a time, because each text should be read
+        # One tool at a time, because each text should be read.
         CaseVerdict("accept", gettext_lazy("Accept"), partial(_decide, True), fields=("note",), key="a"),
         CaseVerdict(
             "refuse", gettext_lazy("Refuse"), partial(_decide, False), fields=("note",), key="r", takes_many=True
@@ -50,7 +55,6 @@ class UpstreamToolCases(CaseKind):
         return tool_queue.waiting_rows(caller)
 
     def cases(self, caller: Caller, rows: Sequence[PinnedTool]) -> list[Case]:
-        names = [verdict.name for verdict in self.verdicts]
         found = []
         for pin in rows:
             shown = {
@@ -60,8 +64,19 @@ class UpstreamToolCases(CaseKind):
                 "is_new": pin.approved is None,
             }
             name = offered_name(pin.upstream, pin.tool)
-            found.append(Case(self, str(pin.pk), pin.changed_at, name, shown, names, pin.offered_hash))
+            found.append(Case(self, str(pin.pk), pin.changed_at, name, shown, seen=pin.offered_hash))
         return found
 
-    def undo(self, caller: Caller, given: str) -> None:
-        pins.undo(caller, _number(given))
+    def past(self, caller: Caller) -> list[PastVerdict]:
+        return [
+            PastVerdict(
+                offered_name(decision.pin.upstream, decision.pin.tool),
+                gettext("Accepted") if decision.accepted else gettext("Refused"),
+                decision.decided_at,
+                str(decision.pk) if can_undo else "",
+            )
+            for decision, can_undo in tool_queue.decisions_by(caller, MAX_PAST)
+        ]
+
+    def undo(self, caller: Caller, undo_token: str) -> None:
+        pins.undo(caller, _number(undo_token))

@@ -167,6 +167,16 @@ def decisions(pin: PinnedTool) -> list[tuple[PinDecision, bool]]:
     return [(decision, pins.can_undo(decision, latest)) for decision in found]
 
 
+def decisions_by(caller: Caller, limit: int = 10) -> list[tuple[PinDecision, bool]]:
+    """Return the caller's last decisions, the latest first, each with whether it can be undone."""
+    with identity.service("gateway"):
+        found = PinDecision.objects.filter(decided_by=caller.email, undone_at=None).select_related("pin")
+        own = list(found.order_by("-pk")[:limit])
+        in_force = PinDecision.objects.filter(pin__in=[decision.pin_id for decision in own], undone_at=None)
+        latest = {decision.pin_id: decision for decision in in_force.order_by("pk")}
+    return [(decision, pins.can_undo(decision, latest[decision.pin_id])) for decision in own]
+
+
 def flags(pin: PinnedTool) -> list[Flag]:
     """Return the flags of a tool as offered, the serious ones first."""
     found = []

@@ -155,10 +155,10 @@ def byline(record: MemoryRecord) -> str:
 @register.inclusion_tag("cases/_verdict.html")
 def verdict(case: Case, name: str, style: str = "", label: str = "") -> dict[str, Any]:
     """Render the button of a verdict, or nothing if the reader may not give it. `style` is a class of buttons."""
-    if name not in case.verdicts:
+    if name not in case.allowed:
         return {}
     given = case.kind.verdict(name)
-    return {"verdict": given, "label": label or given.label, "style": style}
+    return {"case": case, "verdict": given, "label": label or given.label, "style": style}
 
 
 @register.filter

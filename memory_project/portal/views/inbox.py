@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -44,10 +44,10 @@ class InboxTab:
 
 @dataclass(frozen=True)
 class ShownCase:
-    """A case with the templates that show it: of its kind, or of any kind."""
+    """A case with the templates that may show it."""
 
     case: Case
-    templates: tuple[str, str]
+    templates: Sequence[str]
 
 
 @require_safe
@@ -56,19 +56,23 @@ def inbox(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     name = request.GET.get("kind", "")
     about = UNSTORABLE.sub("", request.GET.get("about", ""))[:MAX_ABOUT]
+    after = request.GET.get("after", "")
     chosen = kinds.kind_named(caller, name) if name else None
     counts = navigation_of(request).case_counts
-    with_cases = [kind for kind in kinds.kinds_for(caller) if counts.get(kind.name)]
-    found = pages.page(caller, [chosen] if chosen else with_cases, request.GET.get("after", ""), about=about)
+    counted = [kind for kind in kinds.kinds_for(caller) if kind.is_counted]
+    # A cursor may be of a kind whose last case was decided meanwhile.
+    wanted = [chosen] if chosen else [kind for kind in counted if after or counts[kind.name]]
+    found = pages.page(caller, wanted, after, about=about)
     context = {
         "kind": chosen,
         "about": about,
+        "after": after,
         "tabs": _tabs(caller, chosen, counts),
-        "cases": [ShownCase(case, _templates(case.kind.name)) for case in found.cases],
+        "cases": [ShownCase(case, _templates(case.kind)) for case in found.cases],
         "many": [verdict for verdict in chosen.verdicts if verdict.takes_many] if chosen else [],
         "summary": chosen.summary(caller) if chosen else {},
-        "head": _templates(f"{name}_head") if chosen else (),
-        "empty": _templates(f"{name}_empty"),
+        "head": _templates(chosen, "_head"),
+        "empty": _templates(chosen, "_empty"),
         "past": chosen.past(caller) if chosen else [],
         "next_page": _address(kind=name, about=about, after=found.after) if found.after else "",
         "last": LAST.offered(request),
@@ -76,13 +80,13 @@ def inbox(request: HttpRequest) -> HttpResponse:
     return render(request, "cases/inbox.html", context)
 
 
-def _templates(name: str) -> tuple[str, str]:
-    """Return the template of a kind, and the one that is used if the kind has none."""
-    part = name.rpartition("_")[2] if name.endswith(("_head", "_empty")) else "case"
-    return f"cases/{name}.html", f"cases/{part}.html"
+def _templates(kind: CaseKind | None, part: str = "") -> Sequence[str]:
+    """Return the template of a kind for a case, or another part of the page, and the one for kinds that have none."""
+    default = f"cases/{part.strip('_') or 'case'}.html"
+    return [f"cases/{kind.name}{part}.html", default] if kind else [default]
 
 
-def _tabs(caller: Caller, chosen: CaseKind | None, counts: dict[str, int]) -> list[InboxTab]:
+def _tabs(caller: Caller, chosen: CaseKind | None, counts: Mapping[str, int]) -> list[InboxTab]:
     """Return the tabs of the kinds that have cases, of the chosen one, and of those that are not counted."""
     tabs = [InboxTab("", gettext("All"), sum(counts.values()))]
     for kind in kinds.kinds_for(caller):
@@ -93,58 +97,65 @@ def _tabs(caller: Caller, chosen: CaseKind | None, counts: dict[str, int]) -> li
 
 @require_POST
 @login_required
-def decide(request: HttpRequest) -> HttpResponse:
-    """Give a verdict on one case or on the selected ones, and offer to undo it."""
+def decide_one(request: HttpRequest, kind: str, case_id: str, act: str) -> HttpResponse:
+    """Give a verdict on one case. Its id is in the address, so that the audit log has it."""
+    chosen = {"id": case_id, "seen": request.POST.get("seen", "")}
+    return _decide(request, kind, act, [chosen])
+
+
+@require_POST
+@login_required
+def decide_many(request: HttpRequest, kind: str, act: str) -> HttpResponse:
+    """Give a verdict on the selected cases."""
+    chosen = []
+    for text in request.POST.getlist("cases"):
+        case_id, _, seen = text.partition(SEEN)
+        chosen.append({"id": case_id, "seen": seen})
+    return _decide(request, kind, act, chosen)
+
+
+def _decide(request: HttpRequest, name: str, act: str, chosen: Sequence[Mapping[str, str]]) -> HttpResponse:
+    """Decide, and offer to undo it."""
     caller = caller_from_request(request, channel="portal")
     try:
-        outcome = decisions.decide(caller, _operation(caller, request))
+        if not chosen:
+            raise Invalid(gettext("is empty"), field="cases", allowed=gettext("one or more cases"))
+        verdict = kinds.kind_named(caller, name).verdict(act)
+        given = {field: request.POST[field] for field in verdict.fields if request.POST.get(field)}
+        operation = DecideCases.read({"kind": name, "verdict": act, "cases": chosen, "given": given})
+        outcome = decisions.decide(caller, operation)
     except DomainError as error:
         messages.error(request, message_with_label(error))
         return _back(request)
     for refusal in list(outcome.refused.values())[:MAX_REFUSALS]:
         messages.error(request, message_with_label(refusal))
-    memory_id = next(iter(outcome.given.values())).memory_id if len(outcome.given) == 1 else ""
-    LAST.keep(request, outcome.message, kind=request.POST["kind"], verdicts=outcome.undo, memory_id=memory_id)
+    memory_id = next(iter(outcome.decided.values())).memory_id if len(outcome.decided) == 1 else ""
+    LAST.keep(request, outcome.message, kind=name, tokens=outcome.undo_tokens, memory_id=memory_id)
     return _back(request)
-
-
-def _operation(caller: Caller, request: HttpRequest) -> DecideCases:
-    kind = kinds.kind_named(caller, request.POST.get("kind", ""))
-    verdict = kind.verdict(request.POST.get("verdict", ""))
-    chosen: list[dict[str, Any]] = []
-    for text in request.POST.getlist("cases"):
-        pk, _, seen = text.partition(SEEN)
-        chosen.append({"id": pk, "seen": seen} if seen else {"id": pk})
-    if not chosen:
-        raise Invalid(gettext("is empty"), field="cases", allowed=gettext("one or more cases"))
-    values = {name: request.POST[name] for name in verdict.fields if request.POST.get(name)}
-    return DecideCases.read({"kind": kind.name, "verdict": verdict.name, "cases": chosen, "given": values})
 
 
 @require_POST
 @login_required
 def undo(request: HttpRequest) -> HttpResponse:
-    """Undo the verdict that the form names, or the last one of this session."""
+    """Undo the verdicts that the form names."""
     caller = caller_from_request(request, channel="portal")
-    last = LAST.stored(request)
-    LAST.forget(request)
-    kind = request.POST.get("kind") or last.get("kind", "")
-    verdicts = request.POST.getlist("verdicts") or last.get("verdicts", [])
-    if not verdicts:
-        messages.warning(request, gettext("There is no decision to undo."))
-        return _back(request)
+    tokens = request.POST.getlist("undo")
     try:
-        decisions.undo(caller, UndoVerdicts.read({"kind": kind, "verdicts": verdicts}))
+        decisions.undo(caller, UndoVerdicts.read({"kind": request.POST.get("kind", ""), "undo": tokens}))
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
         messages.success(request, gettext("Undone."))
+        if LAST.stored(request).get("tokens") == tokens:
+            LAST.forget(request)
     return _back(request)
 
 
 def _back(request: HttpRequest) -> HttpResponse:
-    """Return to the tab that the form was on."""
-    given = {"kind": request.POST.get("tab", ""), "about": request.POST.get("about", "")}
+    """Return to the place in the list that the form was on."""
+    given = {
+        name: request.POST.get(field, "") for name, field in (("kind", "tab"), ("about", "about"), ("after", "after"))
+    }
     return HttpResponseRedirect(_address(**given))
 
 
@@ -156,7 +167,7 @@ def _address(**given: str) -> str:
 @require_POST
 @login_required
 def ask_me(request: HttpRequest) -> HttpResponse:
-    """Let the product ask the person what is missing about entities that the person may know."""
+    """Create interview questions for the caller."""
     caller = caller_from_request(request, channel="portal")
     try:
         asked = interviews.ask(caller, AskQuestions())
@@ -174,5 +185,14 @@ def ask_me(request: HttpRequest) -> HttpResponse:
 @require_safe
 @login_required
 def of_kind(request: HttpRequest, kind: str) -> HttpResponse:
-    """Lead to the tab that took the place of an earlier page."""
-    return HttpResponseRedirect(_address(kind=kind, about=request.GET.get("cause", "")[:MAX_ABOUT]))
+    """Redirect a former page to its tab."""
+    return HttpResponseRedirect(_address(kind=kind))
+
+
+@require_safe
+@login_required
+def stale_memories(request: HttpRequest) -> HttpResponse:
+    """Redirect the former stale review: to the tab, or to the list of everybody's stale memories."""
+    if request.GET.get("whose") == "all":
+        return HttpResponseRedirect(f"{reverse('my-knowledge')}?status=stale")
+    return HttpResponseRedirect(_address(kind="stale", about=request.GET.get("cause", "")[:MAX_ABOUT]))
