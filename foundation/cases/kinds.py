@@ -19,7 +19,7 @@ from django.utils.functional import Promise
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext
 
-from foundation.operations.errors import Invalid, NotFound
+from foundation.operations.errors import Conflict, Invalid, NotFound
 from foundation.operations.fields import Id
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
@@ -168,3 +168,22 @@ def record_id(text: str, field: str = "cases") -> UUID:
     """Read the id of a case whose row has a UUID. Raises Invalid."""
     pk: UUID = validate(Id, text, field)
     return pk
+
+
+def token_of(row: Any) -> str:
+    """Return a token for the undo of a decision that is stored in its row. It names the decision by its time."""
+    return f"{case_id(row)} {row.decided_at.isoformat()}"
+
+
+def decided_row(rows: QuerySet[Any], undo_token: str) -> Any:
+    """Return the row whose present decision a token of `token_of` names.
+
+    Raises NotFound if the row is not among `rows`, and Conflict if its decision was undone, or is a later one.
+    """
+    text, _, at = undo_token.partition(" ")
+    row = rows.filter(pk=record_id(text, "undo")).first()
+    if row is None:
+        raise NotFound(gettext("no such verdict"), field="undo")
+    if row.decided_at is None or row.decided_at.isoformat() != at:
+        raise Conflict(gettext("was undone already, or decided anew since"), field="undo")
+    return row

@@ -150,7 +150,12 @@ def to_invalid(
         case "string_too_short" | "string_too_long":
             count = len(str(value))
             problem = gettext("has %(count)s characters") % {"count": count} if value else gettext("is missing")
-            allowed = schemas.allowed_length(part)
+            # The schema has no part for the values of a mapping.
+            limits = {"minLength": context.get("min_length", 0), "maxLength": context.get("max_length", TEXT_MAX)}
+            allowed = schemas.allowed_length(part if "maxLength" in part else limits)
+        case "string_type":
+            problem = gettext("is %(value)s") % {"value": kind_of(value)}
+            allowed = allowed or gettext("text")
         case "too_long" | "too_short":
             problem = gettext("has %(count)s entries") % {"count": len(value)} if value else gettext("is empty")
         case "greater_than_equal" | "less_than_equal":

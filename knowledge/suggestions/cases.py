@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict
+from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict, decided_row, token_of
 from foundation.people.caller import Caller
 from knowledge.models import Suggestion, SuggestionState
 from knowledge.suggestions import decisions, queries
@@ -27,17 +27,17 @@ def _propose(caller: Caller, case_id: str, seen: str, values: Mapping[str, str])
 def _kept(caller: Caller, case_id: str, values: Mapping[str, str], keep_as: str, message: str) -> Decided:
     kept = decisions.keep(caller, Keep.read({**values, "suggestion_id": case_id, "keep_as": keep_as}))
     message = gettext("It was there already.") if kept.existing else message
-    return Decided(message, kept.suggestion.pk.hex, kept.record.pk.hex)
+    return Decided(message, token_of(kept.suggestion), kept.record.pk.hex)
 
 
 def _discard(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
-    decisions.discard(caller, Discard.read({"suggestion_ids": [case_id]}))
-    return Decided(gettext("Discarded."), case_id)
+    (suggestion,) = decisions.discard(caller, Discard.read({"suggestion_ids": [case_id]}))
+    return Decided(gettext("Discarded."), token_of(suggestion))
 
 
 def _never(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
-    decisions.never_again(caller, NeverAgain.read({"suggestion_ids": [case_id]}))
-    return Decided(gettext("Discarded. It and texts like it will not be suggested again."), case_id)
+    (suggestion,) = decisions.never_again(caller, NeverAgain.read({"suggestion_ids": [case_id]}))
+    return Decided(gettext("Discarded. It and texts like it will not be suggested again."), token_of(suggestion))
 
 
 class SuggestionCases(CaseKind):
@@ -79,11 +79,12 @@ class SuggestionCases(CaseKind):
                 row.text,
                 row.get_state_display(),
                 row.decided_at,
-                row.pk.hex,
+                token_of(row),
                 row.record_id.hex if row.record_id else "",
             )
             for row in decided[:MAX_PAST]
         ]
 
     def undo(self, caller: Caller, undo_token: str) -> None:
-        decisions.undo(caller, UndoDecisions.read({"suggestion_ids": [undo_token]}))
+        suggestion = decided_row(queries.suggestions(caller), undo_token)
+        decisions.undo(caller, UndoDecisions(suggestion_ids=[suggestion.pk]))

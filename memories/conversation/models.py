@@ -128,7 +128,10 @@ class MergeProposal(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     decided_at = models.DateTimeField(null=True, blank=True)
     correction_id = models.UUIDField(
-        null=True, editable=False, help_text=gettext_lazy("The memory with the merged text, if one was stored.")
+        gettext_lazy("correction"),
+        null=True,
+        editable=False,
+        help_text=gettext_lazy("The memory with the merged text, if one was stored."),
     )
 
     class Meta:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict, case_id
+from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict, case_id, decided_row, token_of
 from foundation.operations.errors import Invalid
 from foundation.people.caller import Caller
 from memories.models import SameWords, SameWordsDecision
@@ -31,7 +31,7 @@ def _erase(caller: Caller, entry_id: str, seen: str, values: Mapping[str, str]) 
 
 def _leave(caller: Caller, entry_id: str, seen: str, values: Mapping[str, str]) -> Decided:
     entry = same_words.leave(caller, entry_id=entry_id)
-    return Decided(gettext("The text stays, because its author wrote it independently."), case_id(entry))
+    return Decided(gettext("The text stays, because its author wrote it independently."), token_of(entry))
 
 
 class SameWordsCases(CaseKind):
@@ -67,10 +67,11 @@ class SameWordsCases(CaseKind):
                 str(entry),
                 entry.get_decision_display(),
                 entry.decided_at,
-                case_id(entry) if entry.decision == SameWordsDecision.LEFT else "",
+                token_of(entry) if entry.decision == SameWordsDecision.LEFT else "",
             )
             for entry in rows.order_by("-decided_at", "pk")[:MAX_PAST]
         ]
 
     def undo(self, caller: Caller, undo_token: str) -> None:
-        same_words.reopen(caller, entry_id=undo_token)
+        same_words.require_admin(caller)
+        same_words.reopen(caller, entry_id=decided_row(SameWords.objects.all(), undo_token).pk)

@@ -19,11 +19,17 @@ function sayLast() {
 sayLast();
 document.addEventListener("htmx:afterSettle", sayLast);
 
+// Buttons may stand outside of their form, as those of selected rows do.
+function buttonOf(event, forms) {
+  const button = event.target.closest("button");
+  return button?.type === "submit" && button.form?.matches(forms) ? button : null;
+}
+
 // Enter in a field presses the first button of its form. A form whose buttons decide takes Enter on its buttons only.
 document.addEventListener("click", (event) => {
-  const button = event.target.closest("form[data-decides] button");
+  const button = buttonOf(event, "[data-decides]");
   const field = document.activeElement;
-  if (!button || event.detail || button.type !== "submit") return; // pressed with a pointer
+  if (!button || event.detail) return; // pressed with a pointer
   if (field.form === button.form && !field.matches("button")) {
     event.preventDefault();
     event.stopImmediatePropagation();
@@ -35,8 +41,8 @@ document.addEventListener("click", (event) => {
 const SENT_MS = 4000;
 const DOUBLE_CLICK_MS = 500;
 document.addEventListener("click", (event) => {
-  const button = event.target.closest("form.decide button, form[data-decides] button");
-  if (!button || !event.detail || button.type !== "submit") return;
+  const button = buttonOf(event, ".decide, [data-decides]");
+  if (!button || !event.detail) return;
   const last = Number(keptForTab.get("decided") || 0);
   if (Math.abs(Date.now() - last) < DOUBLE_CLICK_MS) {
     event.preventDefault();

@@ -45,7 +45,8 @@ function targetOf(key) {
 
 function leave(event) {
   const at = event.target instanceof Element ? event.target : document.body;
-  if (at.matches("input, textarea")) at.blur();
+  const row = at.closest(`${ROWS}[tabindex]`);
+  if (at.matches("input, textarea")) row ? row.focus({ preventScroll: true }) : at.blur();
   const panel = openPanel() || at.closest("[data-panel]");
   if (!panel || event.defaultPrevented) return;
   panel.open = false;

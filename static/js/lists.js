@@ -1,6 +1,6 @@
 // Lists: the keys j, k, x and ? on their rows, selecting rows, and compact rows.
 import { isFree } from "./keys.js";
-import { kept } from "./storage.js";
+import { kept, keptForTab } from "./storage.js";
 
 const sheet = document.getElementById("keys-sheet");
 
@@ -28,6 +28,19 @@ document.addEventListener("keydown", (event) => {
     all[next].scrollIntoView({ block: "nearest" });
   }
 });
+
+// After a decision in a row, the row that has its place now gets the focus, so that the keys go on from there.
+const PLACE = "row decided";
+document.addEventListener("submit", ({ target }) => {
+  const row = target.closest("[data-rows] > [tabindex]");
+  if (row) keptForTab.set(PLACE, rows().indexOf(row));
+});
+const place = keptForTab.get(PLACE);
+if (place !== null) {
+  keptForTab.remove(PLACE);
+  const all = rows().filter((row) => row.hasAttribute("tabindex"));
+  all[Math.min(Number(place), all.length - 1)]?.focus();
+}
 
 // Selecting rows must not trigger a search, although the search form listens for changes inside the results.
 document.addEventListener("change", (event) => {

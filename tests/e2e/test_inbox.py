@@ -80,6 +80,8 @@ def test_cases_of_each_kind_are_decided_undone_and_decided_together(page: Any, n
     page.keyboard.press("j")  # the keys act on the second case
     press(page, sample.key)
     assert cases(page) == [before[0], *before[2:]]
+    focused = page.evaluate("document.activeElement.id")
+    assert focused == before[2]  # the keys go on with the case that has its place
     page.wait_for_selector("#said >> text=Undo", state="attached")  # what screen readers say
     press(page, "u")
     assert sorted(cases(page)) == sorted(before)  # a tool that was decided about has changed last
@@ -94,17 +96,42 @@ def test_cases_of_each_kind_are_decided_undone_and_decided_together(page: Any, n
     assert sorted(cases(page)) == sorted(before)
 
 
+def test_a_whole_page_is_selected_and_enter_on_a_box_decides_nothing(page: Any) -> None:
+    page.goto("/inbox/?kind=suggestion")
+    before = cases(page)
+    page.check(".choose-all")
+    assert page.locator(".inbox .pick:checked").count() == len(before)
+    page.focus(".inbox > li:first-child .pick")
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(300)
+    assert cases(page) == before
+
+
+def test_after_escape_the_keys_act_on_the_case_that_was_typed_in(page: Any) -> None:
+    page.goto("/inbox/?kind=suggestion")
+    before = cases(page)
+    page.click(".inbox > li:nth-child(2) details:last-of-type summary")
+    page.fill(".inbox > li:nth-child(2) textarea", "Another text.")
+    page.keyboard.press("Escape")
+    press(page, "d")
+    assert cases(page) == [before[0], *before[2:]]
+    press(page, "u")
+
+
 def test_typing_decides_nothing(page: Any, place: tuple[Path, int]) -> None:
     make(*place, "question")  # a worker closes questions about what nothing is missing about
     for name in ("suggestion", "contradiction", "question"):
         page.goto(f"/inbox/?kind={name}")
         before = cases(page)
         assert len(before) == COUNT
+        entries = ".inbox > li:first-child :is(textarea, input[type=text]):visible"
         for summary in page.locator(".inbox > li:first-child details summary").all():
             summary.click()
-        for entry in page.locator(".inbox > li:first-child :is(textarea, input[type=text])").all():
-            entry.click()
-            page.keyboard.type("already known to all: 120")
+            for number in range(page.locator(entries).count()):
+                entry = page.locator(entries).nth(number)
+                if entry.is_visible():
+                    entry.click()
+                    page.keyboard.type("already known to all: 120")
             page.keyboard.press("Escape")
         assert page.url.endswith(f"/inbox/?kind={name}")
         assert cases(page) == before

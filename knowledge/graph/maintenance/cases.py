@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict, case_id, record_id
+from foundation.cases.kinds import (
+    Case,
+    CaseKind,
+    CaseVerdict,
+    Decided,
+    PastVerdict,
+    case_id,
+    decided_row,
+    record_id,
+    token_of,
+)
 from foundation.people.caller import Caller
 from knowledge.graph.maintenance import proposals
 from knowledge.graph.models import UpkeepKind, UpkeepProposal, UpkeepState
@@ -19,12 +29,12 @@ def _accept(caller: Caller, given_id: str, seen: str, values: Mapping[str, str])
     proposal = proposals.accept(caller, proposal_id=record_id(given_id))
     if proposal.kind == UpkeepKind.SPLIT:
         return Decided(gettext("The entity was split. Its observations can be moved back in the graph."))
-    return Decided(gettext("The duplicate has ended."), case_id(proposal))
+    return Decided(gettext("The duplicate has ended."), token_of(proposal))
 
 
 def _dismiss(caller: Caller, given_id: str, seen: str, values: Mapping[str, str]) -> Decided:
     proposal = proposals.dismiss(caller, proposal_id=record_id(given_id))
-    return Decided(gettext("Dismissed. The graph is as it was."), case_id(proposal))
+    return Decided(gettext("Dismissed. The graph is as it was."), token_of(proposal))
 
 
 class UpkeepCases(CaseKind):
@@ -53,13 +63,13 @@ class UpkeepCases(CaseKind):
                 str(row),
                 row.get_state_display(),
                 row.decided_at,
-                "" if (row.state, row.kind) == (UpkeepState.ACCEPTED, UpkeepKind.SPLIT) else case_id(row),
+                "" if (row.state, row.kind) == (UpkeepState.ACCEPTED, UpkeepKind.SPLIT) else token_of(row),
             )
             for row in rows.order_by("-decided_at", "pk")[:MAX_PAST]
         ]
 
     def undo(self, caller: Caller, undo_token: str) -> None:
-        proposals.reopen(caller, proposal_id=record_id(undo_token, "undo"))
+        proposals.reopen(caller, proposal_id=decided_row(self._rows(caller), undo_token).pk)
 
     def _rows(self, caller: Caller) -> QuerySet[UpkeepProposal]:
         rows = UpkeepProposal.objects.select_related("entity__graph", "ends", "stays")

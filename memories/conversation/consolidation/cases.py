@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict, record_id
+from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict, decided_row, record_id, token_of
 from foundation.people.caller import Caller
 from memories.conversation.consolidation import merging
 from memories.conversation.models import MergeProposal, MergeState
@@ -18,12 +18,12 @@ MAX_PAST = 10
 def _accept(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
     proposal = merging.accept(caller, proposal_id=record_id(case_id), seen=seen)
     text = gettext("Merged. The older memory now has the merged text. The newer memory is archived.")
-    return Decided(text, case_id, proposal.target_id.hex)
+    return Decided(text, token_of(proposal), (proposal.correction_id or proposal.target_id).hex)
 
 
 def _dismiss(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
-    merging.dismiss(caller, proposal_id=record_id(case_id))
-    return Decided(gettext("Both memories are kept as they are."), case_id)
+    proposal = merging.dismiss(caller, proposal_id=record_id(case_id))
+    return Decided(gettext("Both memories are kept as they are."), token_of(proposal))
 
 
 class MergeCases(CaseKind):
@@ -55,9 +55,9 @@ class MergeCases(CaseKind):
     def past(self, caller: Caller) -> list[PastVerdict]:
         rows = merging.merges_of(caller).exclude(state=MergeState.PROPOSED).order_by("-decided_at", "pk")
         return [
-            PastVerdict(row.text, row.get_state_display(), row.decided_at, row.pk.hex, row.target_id.hex)
+            PastVerdict(row.text, row.get_state_display(), row.decided_at, token_of(row), row.target_id.hex)
             for row in rows[:MAX_PAST]
         ]
 
     def undo(self, caller: Caller, undo_token: str) -> None:
-        merging.undo(caller, proposal_id=record_id(undo_token, "undo"))
+        merging.undo(caller, proposal_id=decided_row(merging.merges_of(caller), undo_token).pk)

@@ -121,7 +121,9 @@ def _open_proposal(caller: Caller, proposal_id: UUID) -> MergeProposal:
 def _decide(proposal: MergeProposal, state: MergeState) -> MergeProposal:
     # The update succeeds only for the first of two concurrent decisions.
     row = MergeProposal.objects.filter(pk=proposal.pk, state=MergeState.PROPOSED)
-    if not row.update(state=state, decided_at=timezone.now()):
+    now = timezone.now()
+    if not row.update(state=state, decided_at=now):
         raise Conflict(gettext("was already decided"), field="id")
     proposal.state = state
+    proposal.decided_at = now
     return proposal

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Annotated
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
 from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict
 from foundation.operations.errors import Invalid, NotFound
+from foundation.operations.fields import Text
+from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from memory_project.mcp.gateway import pins, tool_queue
 from memory_project.mcp.gateway.models import PinnedTool
@@ -22,15 +25,16 @@ def _decide(accepted: bool, caller: Caller, case_id: str, seen: str, values: Map
     if not seen:
         allowed = gettext("the state that the list of cases shows")
         raise Invalid(gettext("is missing"), field="seen", allowed=allowed)
-    note = values.get("note", "").strip()
-    decision = pins.decide(caller, _number(case_id), accepted=accepted, seen_hash=seen, note=note)
+    note: str = validate(Annotated[str, Text(0, 500)], values.get("note", ""), "note")
+    pin_id = _number(case_id, gettext("there is no such tool"), "tool")
+    decision = pins.decide(caller, pin_id, accepted=accepted, seen_hash=seen, note=note)
     text = gettext("“%(tool)s” is accepted.") if accepted else gettext("“%(tool)s” is refused.")
     return Decided(text % {"tool": offered_name(decision.pin.upstream, decision.pin.tool)}, str(decision.pk))
 
 
-def _number(text: str) -> int:
+def _number(text: str, fault: str, field: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 19):
-        raise NotFound(gettext("there is no such tool"), field="tool")
+        raise NotFound(fault, field=field)
     return int(text)
 
 
@@ -79,4 +83,4 @@ class UpstreamToolCases(CaseKind):
         ]
 
     def undo(self, caller: Caller, undo_token: str) -> None:
-        pins.undo(caller, _number(undo_token))
+        pins.undo(caller, _number(undo_token, gettext("there is no such decision"), "undo"))

@@ -12,12 +12,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.functional import Promise
+from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from foundation.cases import decisions, kinds, pages
-from foundation.cases.decisions import DecideCases, UndoVerdicts
+from foundation.cases.decisions import CaseOutcome, DecideCases, UndoVerdicts
 from foundation.cases.kinds import Case, CaseKind
+from foundation.operations.display import show_invisible
 from foundation.operations.errors import DomainError, Invalid
 from foundation.operations.fields import UNSTORABLE
 from foundation.people.caller import Caller
@@ -32,6 +34,7 @@ from memory_project.web.last_decision import LastDecision
 LAST = LastDecision("last_case")
 SEEN = "~"  # between the id of a case and the token of its state, in a field of a form
 MAX_ABOUT = 1_000
+MAX_QUOTED = 80  # characters of the text of a case that was refused
 MAX_REFUSALS = 3  # of a bulk decision, that the page names
 
 
@@ -127,11 +130,24 @@ def _decide(request: HttpRequest, name: str, act: str, chosen: Sequence[Mapping[
     except DomainError as error:
         messages.error(request, message_with_label(error))
         return _back(request)
-    for refusal in list(outcome.refused.values())[:MAX_REFUSALS]:
-        messages.error(request, message_with_label(refusal))
+    _report_refused(request, caller, name, outcome)
     memory_id = next(iter(outcome.decided.values())).memory_id if len(outcome.decided) == 1 else ""
     LAST.keep(request, outcome.message, kind=name, tokens=outcome.undo_tokens, memory_id=memory_id)
     return _back(request)
+
+
+def _report_refused(request: HttpRequest, caller: Caller, name: str, outcome: CaseOutcome) -> None:
+    """Say which cases were not decided, and why."""
+    refused = dict(list(outcome.refused.items())[:MAX_REFUSALS])
+    if not refused:
+        return
+    kind = kinds.kind_named(caller, name)
+    rows = kind.waiting(caller).filter(pk__in=list(refused))
+    texts = {case.id: case.text for case in kind.cases(caller, list(rows))}
+    for case_id, error in refused.items():
+        text = show_invisible(texts.get(case_id, ""))
+        message = message_with_label(error)
+        messages.error(request, f"“{Truncator(text).chars(MAX_QUOTED)}”: {message}" if text else message)
 
 
 @require_POST
