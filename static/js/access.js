@@ -18,7 +18,7 @@ function announce(regions) {
 }
 
 // Messages about what a form did are there when the page opens. They are announced once the region is known.
-setTimeout(() => announce([...document.querySelectorAll(".messages[role=status] li")]), 200);
+setTimeout(() => announce([...document.querySelectorAll("[role=status] > .messages li")]), 200);
 
 // Browsers don't scroll to a control of which a part can be seen, for example in the navigation of a narrow window.
 document.addEventListener("focusin", ({ target }) => {

@@ -46,7 +46,7 @@ if (place !== null) {
 document.addEventListener("change", (event) => {
   if (event.target.matches(".pick, .choose-all, .all-matching")) event.stopPropagation();
   if (event.target.matches(".choose-all")) {
-    for (const box of event.target.form.elements) if (box.matches(".pick")) box.checked = event.target.checked;
+    for (const box of event.target.form.elements) if (box.name === "ids" || box.matches(".pick")) box.checked = event.target.checked;
   }
 }, true);
 

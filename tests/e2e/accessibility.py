@@ -13,9 +13,10 @@ NO_PAGES = {
     "first-call", "make-token", "change-webhook", "revoke-token", "sign-out", "health", "change-memory", "review-undo",
     "approve-changeset", "decline-changeset", "review-decide", "analysis-export", "analysis-action", "resume-action",
     "clear-analysis", "review-act", "review-replace", "review-colleagues", "assignment-rule", "assignment-rule-delete",
-    "answer-question", "ask-me", "decide-case", "decide-cases", "undo-case", "ask-about", "take-back-question",
+    "answer-question", "ask-me", "decide-case", "decide-cases", "undo-case",
+    "contradictions", "questions", "stale-review", "suggestions",  # former addresses, which lead to the inbox
+    "ask-about", "take-back-question",
     "propose-preview", "pick", "palette",
-
     "save-view", "remove-view", "read-news", "follow-news", "diff-memory", "close-first-run", "system-test",
     "upstream-tool-act", "upstream-tools-undo",
     "upstream-tool", "upstream-tools-accept",  # linked once there are tools; test_upstream_admin.py opens them

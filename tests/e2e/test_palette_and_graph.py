@@ -61,7 +61,7 @@ def test_the_palette_remembers_what_was_chosen_for_the_same_letters(sign_in: Sig
 def test_enter_before_the_results_opens_the_best_of_them(sign_in: SignIn) -> None:
     page = sign_in("maya")
     page.keyboard.press("Control+k")
-    page.keyboard.type("stale review")
+    page.keyboard.type("stale mem")
     with page.expect_navigation():
         page.keyboard.press("Enter")
     assert page.url.endswith("/inbox/?kind=stale")

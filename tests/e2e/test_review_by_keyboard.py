@@ -212,7 +212,7 @@ def test_ctrl_k_opens_the_palette(sign_in: SignIn) -> None:
     page.keyboard.press("Escape")
     assert not page.is_visible("#palette")
     page.keyboard.press("Control+k")
-    page.fill("#palette-q", "stale review")
+    page.fill("#palette-q", "stale mem")
     page.wait_for_selector("#palette-found a[href='/stale/']")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/inbox/\?kind=stale$"))
