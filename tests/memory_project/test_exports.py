@@ -79,6 +79,7 @@ DERIVED = {
     },
     "insight": {"owner", "persona", "visibility"},
     "decision": {"id"},
+    "merge": {"correction_id"},  # for the undo alone, which another installation doesn't offer
     "suggestion": {"text_key"}, "changeset approval": {"id"},
     "change": {"id"},
     "analysis": {"id"},
