@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from django.template.loader import get_template
 from django.test import Client
+from django.urls import reverse
 
 from foundation.cases import decisions, kinds, pages
 from foundation.cases.decisions import DecideCases, UndoVerdicts
@@ -202,6 +203,23 @@ def test_one_refused_case_does_not_keep_the_others_from_being_decided(admin: Cal
     assert "Still true: 2 cases." in page
     assert "“The till closes at eight o&#x27;clock.”: This memory has changed since you saw it" in page
     assert MemoryRecord.objects.filter(pk__in=ids[1:], status="active").count() == 2
+
+
+@KINDS
+@pytest.mark.django_db
+def test_an_id_that_is_none_is_refused_beside_the_others(
+    name: str, admin: Caller, ada_user: User, alice: Caller
+) -> None:
+    sample = SAMPLES[name]
+    ids = sample.make(admin, alice)
+    owner = browser(ada_user)
+    seen = {shown.case.id: shown.case.seen for shown in owner.get(inbox(name)).context["cases"]}
+    for wrong in ("nonsense", "9" * 30):
+        response = owner.post(
+            reverse("decide-cases", args=[name, sample.many]), {"cases": [f"{ids[0]}~{seen[ids[0]]}", wrong]}
+        )
+        assert response.status_code == 302
+    assert ids[0] not in waiting(admin, name)
 
 
 @pytest.mark.django_db

@@ -20,7 +20,7 @@ from foundation.cases import decisions, kinds, pages
 from foundation.cases.decisions import CaseOutcome, DecideCases, UndoVerdicts
 from foundation.cases.kinds import Case, CaseKind
 from foundation.operations.display import show_invisible
-from foundation.operations.errors import DomainError, Invalid
+from foundation.operations.errors import Conflict, DomainError, Invalid
 from foundation.operations.fields import UNSTORABLE
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
@@ -142,7 +142,8 @@ def _report_refused(request: HttpRequest, caller: Caller, name: str, outcome: Ca
     if not refused:
         return
     kind = kinds.kind_named(caller, name)
-    rows = kind.waiting(caller).filter(pk__in=list(refused))
+    # A conflict is about a case that was found. Other refusals may be of ids that are none.
+    rows = kind.waiting(caller).filter(pk__in=[pk for pk, error in refused.items() if isinstance(error, Conflict)])
     texts = {case.id: case.text for case in kind.cases(caller, list(rows))}
     for case_id, error in refused.items():
         text = show_invisible(texts.get(case_id, ""))
