@@ -23,7 +23,7 @@ SCHEMAS = {
     "Corrected": "Corrected", "Decided": "InsightsDecided", "Declined": "Declined", "Draft": "Synthesis",
     "Erased": "Erased", "FoundTurn": "Turn", "FoundTurns": "Results", "History": "History",
     "HistoryEntry": "MemoriesChange", "Insight": "Insight", "Memory": "Memory", "OneInsight": "Insight",
-    "OneMemory": "OneMemory", "Plan": "ChangesetsPreview", "Recall": "Recall", "Refused": "InsightsRefused",
+    "OneMemory": "OneMemory", "Plan": "ChangesetsPreview", "Recall": "Recall", "Refused": "Refused",
     "Remembered": "Kept", "Report": "MemoriesReport", "Reported": "Reported", "Reports": "Reports",
     "Revised": "Revised", "RolledBack": "RolledBack", "Stored": "Stored", "Turn": "ConversationsTurn",
 }  # fmt: skip

@@ -84,14 +84,14 @@ class DecidedCaseResponse(TypedDict):
     memory_id: str
 
 
-class RefusedResponse(TypedDict):
+class RefusedCaseResponse(TypedDict):
     id: str
     error: str
 
 
 class DecidedCasesResponse(TypedDict):
     decided: list[DecidedCaseResponse]
-    refused: list[RefusedResponse]
+    refused: list[RefusedCaseResponse]
 
 
 class UndoneResponse(TypedDict):
