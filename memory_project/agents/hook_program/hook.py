@@ -31,6 +31,9 @@ MAX_IDS = 50
 # Seconds from the start of this module. A person waits for a prompt; Claude Code ends a SessionEnd hook after 1.5 s.
 DEADLINES = {programs.START: 2.0, programs.PROMPT: 0.9, programs.TOOL: 0.9, programs.END: 0.9}
 RECORDING_S = 0.08
+# A failure that isn't recorded makes the next event wait for the same server, so it may take longer: with the deadline,
+# still less than the 1.5 s.
+CIRCUIT_S = 0.3
 # The folder that the session was started in. The event's folder changes when the agent does.
 PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR")
 
@@ -82,7 +85,7 @@ def _run(program: programs.Program, event: str, kind: str) -> None:
     if answer is None:
         answer = HookAnswer(outcome="failed: the deadline passed")
         if progress.url:
-            _bounded(lambda: state.open_circuit(progress.url, "did not answer in time"), RECORDING_S)
+            _bounded(lambda: state.open_circuit(progress.url, "did not answer in time"), CIRCUIT_S)
     if answer.text:
         _print(program.answer(event, answer.text))
     _bounded(lambda: _record(program, event, answer), RECORDING_S)
