@@ -52,7 +52,7 @@ def main() -> None:
     options = parser.parse_args()
     scratch.setup()
     from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415
-    from knowledge.freshness import comparison  # noqa: PLC0415
+    from knowledge.freshness import stale_detection  # noqa: PLC0415
 
     reads: list[int] = []
 
@@ -62,7 +62,7 @@ def main() -> None:
             return super().read(urns, aspects)
 
     # replaces the configured catalog, to count its reads
-    comparison.get_readable_catalog = CountingCatalog  # type: ignore[attr-defined]
+    stale_detection.get_readable_catalog = CountingCatalog  # type: ignore[attr-defined]
     with scratch.database():
         fill(options.memories, options.entities)
         for name in ("baselines taken", "nothing changed", "one column dropped in every tenth table"):
@@ -72,7 +72,7 @@ def main() -> None:
                     LocalCatalog().put(urn(number), "schemaMetadata", {"schemaName": "x", "fields": fields}, {})
             reads.clear()
             started = time.perf_counter()
-            swept = comparison.check_all_entities(options.memories)
+            swept = stale_detection.check_all_entities(options.memories)
             seconds = time.perf_counter() - started
             requests = sum(-(-size // 100) for size in reads)
             print(

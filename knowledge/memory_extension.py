@@ -24,7 +24,7 @@ from knowledge.contradictions import scan as contradictions
 from knowledge.contradictions.queries import readable
 from knowledge.debt import upkeep as debt
 from knowledge.entities import entity_linking, likely_entities
-from knowledge.freshness import baselines, comparison, conditions, detected_hints
+from knowledge.freshness import baselines, conditions, detected_hints, stale_detection
 from knowledge.insights import sql_corrections, waiting_edits
 from knowledge.insights.contradiction import contradiction
 from knowledge.models import (
@@ -106,7 +106,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
         if settings.DATAHUB_GMS_URL:  # in a worker, so that saving a memory does not wait for DataHub
             transaction.on_commit(partial(async_task, "knowledge.tasks.take_baselines", record_id.hex))
         else:
-            transaction.on_commit(partial(comparison.catch_up, [record_id]))
+            transaction.on_commit(partial(stale_detection.catch_up, [record_id]))
 
     def additions_to_memories(self, since: datetime) -> Mapping[str, QuerySet[Any]]:
         return {"was waived for what is derived from it since": CaveatWaiver.objects.filter(at__gt=since)}
@@ -186,7 +186,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
         record_ids = detected_hints.with_hints(record_ids)
         if not record_ids:
             return {}
-        of_baselines = comparison.hints(record_ids)
+        of_baselines = stale_detection.hints(record_ids)
         of_detected = detected_hints.hints(record_ids)
         return {
             pk: "; ".join(filter(None, [of_baselines.get(pk), of_detected.get(pk)]))

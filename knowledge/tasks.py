@@ -8,7 +8,7 @@ from django.db.models import Q
 from knowledge.changesets import erased_entities
 from knowledge.contradictions import scan
 from knowledge.entities import redetection
-from knowledge.freshness import comparison
+from knowledge.freshness import stale_detection
 from knowledge.models import InsightState
 from memories.tasks import TASK_SECONDS
 from memories.use import attachment_use
@@ -18,7 +18,7 @@ ENTITIES_PER_RUN = 2_000  # that a run compares with the catalog
 
 
 def take_baselines(record_id: str) -> int:
-    return comparison.catch_up([UUID(record_id)]).baselines_taken
+    return stale_detection.catch_up([UUID(record_id)]).baselines_taken
 
 
 def erase_from_catalog(changeset_id: str) -> str:
@@ -31,8 +31,8 @@ def check_freshness() -> str:
     If the comparison was incomplete or used a copy of the catalog, the summary says why.
     """
     waiting = erased_entities.carry_out_open()
-    report = comparison.check_all_entities(ENTITIES_PER_RUN)
-    comparison.report(report.note)
+    report = stale_detection.check_all_entities(ENTITIES_PER_RUN)
+    stale_detection.report(report.note)
     summary = f"{report.checked} checked, {report.stale} stale, {report.to_verify} to verify"
     if waiting:
         summary += f"; {waiting} changesets that remove erased texts wait"

@@ -37,7 +37,7 @@ from memories.portability import IMPORTED, ExportKind, Parent, Values, of_record
 from memories.use.citations.operations import Address
 from memories.validity.rules import check_imported
 from memories.writing import text_places
-from memories.writing.ownership import DUPLICATE_OF
+from memories.writing.hand_overs import DUPLICATE_OF
 
 RECORD = Parent("record_id", MemoryRecord, "created_by")
 PROPOSAL = "is_proposal"

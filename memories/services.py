@@ -49,7 +49,13 @@ from memories.writing.correction_chains import (
     require_in_use,
     superseded_by,
 )
-from memories.writing.duplicates import find_duplicate, lock_duplicates, normalized_key, proposals, require_new_text
+from memories.writing.exact_duplicates import (
+    find_duplicate,
+    lock_duplicates,
+    normalized_key,
+    proposals,
+    require_new_text,
+)
 from memories.writing.revision import locked, locked_to_verify, revised, save_new
 from memories.writing.staleness import require_unchanged, with_current_status
 from memories.writing.text_places import REASONS

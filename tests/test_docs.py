@@ -12,8 +12,8 @@ from foundation.people.caller import Caller
 from foundation.tools.declaration import Tool
 from memory_project.management.commands.tools import cost
 from memory_project.mcp.reference import reference
-from memory_project.mcp.server import enabled_tools
-from memory_project.mcp.toolsets import denied
+from memory_project.mcp.tool_list import enabled_tools
+from memory_project.mcp.tool_selection import denied
 from tests.docs_tables import ROOT, table
 
 

@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def measure() -> Iterator[tuple[str, Trace]]:
-    from memory_project.mcp.server import enabled_tools  # noqa: PLC0415 - after setup()
+    from memory_project.mcp.tool_list import enabled_tools  # noqa: PLC0415 - after setup()
 
     tools: dict[str, Callable[..., Any]] = {tool.name: tool for tool in enabled_tools(["all"])}
     author, admin = people()

@@ -25,7 +25,7 @@ from knowledge.insights.queries import may_curate
 from knowledge.insights.seen import versions_of
 from knowledge.models import Insight, InsightState
 from knowledge.review import clarifications, suggested
-from knowledge.review.cases import QUESTIONS, REASONS, effect_of
+from knowledge.review.review_page import QUESTIONS, REASONS, effect_of
 from memories.admin.actions import AdminAct
 from memories.admin.base import (
     ConditionFilter,

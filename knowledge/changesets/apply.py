@@ -1,6 +1,6 @@
 """Application of approved insights to the catalog.
 
-See writes.py for sending a single write and saving its outcome, and rollback.py for undoing a changeset.
+See delivery.py for sending a single write and saving its outcome, and rollback.py for undoing a changeset.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from knowledge.catalog.interface import Catalog, WriteRun
 from knowledge.catalog.json_patch import ABSENT
 from knowledge.changesets import risk
 from knowledge.changesets.change_request import CHANGE_TYPES, Request
+from knowledge.changesets.delivery import DONE, CatalogWrite, catalog_of, delivery_queue_of, exclusive
 from knowledge.changesets.planning import Planned, plan
-from knowledge.changesets.writes import DONE, CatalogWrite, catalog_of, delivery_queue_of, exclusive
 from knowledge.freshness import own_writes
 from knowledge.insights import events
 from knowledge.insights.lifecycle import (

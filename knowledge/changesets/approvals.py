@@ -25,7 +25,7 @@ from foundation.operations.operation import Operation, validate
 from foundation.people.caller import Caller
 from knowledge.catalog.interface import Catalog
 from knowledge.changesets.apply import Applied, carry_out, check, get_changeset
-from knowledge.changesets.writes import as_before, as_written, catalog_of, value_now
+from knowledge.changesets.delivery import as_before, as_written, catalog_of, value_now
 from knowledge.insights import events
 from knowledge.insights.lifecycle import require_curator, unbind
 from knowledge.models import (

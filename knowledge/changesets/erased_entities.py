@@ -23,7 +23,7 @@ from foundation.operations.errors import DomainError
 from foundation.people.caller import Caller, system_caller
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.changesets import apply
-from knowledge.changesets.writes import ERASE, catalog_of
+from knowledge.changesets.delivery import ERASE, catalog_of
 from knowledge.models import CatalogAspect, Change, ChangeOutcome, Changeset, ChangesetState
 
 log = logging.getLogger(__name__)

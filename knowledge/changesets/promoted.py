@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from foundation.people.caller import Caller
 from knowledge.catalog.entity_view import short_name
-from knowledge.changesets.writes import ERASE
+from knowledge.changesets.delivery import ERASE
 from knowledge.models import CatalogEntity, Change, ChangeOutcome, ChangesetState, Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
 from memories.models import MemoryRecord, Status

@@ -19,8 +19,7 @@ from knowledge.catalog.interface import Catalog, Write, WriteRun
 from knowledge.catalog.usage import CatalogUsage, usage_of
 from knowledge.changesets import shared_values
 from knowledge.changesets.apply import get_changeset
-from knowledge.changesets.new_entities import UNDO_CREATION
-from knowledge.changesets.writes import (
+from knowledge.changesets.delivery import (
     DONE,
     as_before,
     as_written,
@@ -30,6 +29,7 @@ from knowledge.changesets.writes import (
     note,
     value_now,
 )
+from knowledge.changesets.new_entities import UNDO_CREATION
 from knowledge.freshness import own_writes
 from knowledge.insights.lifecycle import require_curator, return_to_review
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState

@@ -1,6 +1,6 @@
 """Baselines: snapshots of the catalog entities that a memory refers to, taken when it is written or verified.
 
-Staleness detection compares them with the current catalog (see comparison.py).
+Staleness detection compares them with the current catalog (see stale_detection.py).
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ def save_baselines(missing: Iterable[tuple[MemoryRecord, str]], entities: Mappin
 def note_change(record: MemoryRecord, change: str, before: Mapping[str, Any]) -> bool:
     """Note which baselines a change of a memory replaces or brings back.
 
-    Return whether `comparison.catch_up` has to be called: it takes and compares the baselines that are due. An existing
-    baseline is replaced by a verification, by an edit of the text, and by an edit of the columns of its entity. A
-    memory that becomes active again keeps its baselines, and is compared.
+    Return whether `stale_detection.catch_up` has to be called: it takes and compares the baselines that are due. An
+    existing baseline is replaced by a verification, by an edit of the text, and by an edit of the columns of its
+    entity. A memory that becomes active again keeps its baselines, and is compared.
     """
     is_edited = any(before[name] != getattr(record, name) for name in STATEMENT_FIELDS)
     is_undone = change in UNDOES and (is_edited or before["last_verified_at"] != record.last_verified_at)

@@ -14,7 +14,7 @@ from foundation.database import locks
 from knowledge.catalog import mirror
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.mirror import Mirrored
-from knowledge.freshness import comparison
+from knowledge.freshness import stale_detection
 from knowledge.models import CatalogCursor
 
 CURSOR = "events"
@@ -28,11 +28,11 @@ def copy_catalog(catalog: mirror.Mirrorable) -> Iterator[Mirrored]:
     """
     for count in mirror.mirror(catalog):
         if count.changed:
-            comparison.check_entities(count.changed)
+            stale_detection.check_entities(count.changed)
         yield count
 
 
-def follow_once(wait_s: int = WAIT_S) -> comparison.CheckReport:
+def follow_once(wait_s: int = WAIT_S) -> stale_detection.CheckReport:
     """Poll for events once, handle them, and then save the offset.
 
     The offset is not saved if the memories could not be compared. Then, and after a crash, the same events are polled
@@ -42,7 +42,7 @@ def follow_once(wait_s: int = WAIT_S) -> comparison.CheckReport:
     urns, offset = DataHubCatalog.configured().poll_events(cursor.value if cursor else "", wait_s)
     if urns and mirror.last_copied_at():  # keep an existing copy current
         mirror.copy(DataHubCatalog.configured(), urns)
-    report = comparison.check_entities(urns) if urns else comparison.CheckReport()
+    report = stale_detection.check_entities(urns) if urns else stale_detection.CheckReport()
     if not report.note:
         defaults = {"value": offset, "updated_at": timezone.now()}
         with locks.fenced():

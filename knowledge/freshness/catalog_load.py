@@ -7,7 +7,7 @@ from typing import Any
 
 from knowledge.catalog import metadata_files
 from knowledge.catalog.metadata_files import Loaded
-from knowledge.freshness.comparison import check_entities
+from knowledge.freshness.stale_detection import check_entities
 
 
 def load(records: Iterable[Any], *, known_only: bool = False) -> Iterator[Loaded]:

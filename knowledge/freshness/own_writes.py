@@ -10,7 +10,7 @@ from knowledge.catalog import identity
 from knowledge.catalog.current import get_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.freshness.baselines import EntitySnapshot, read_entities
-from knowledge.freshness.comparison import check_entities
+from knowledge.freshness.stale_detection import check_entities
 from knowledge.models import ChangeOutcome, Changeset, EntityBaseline
 
 

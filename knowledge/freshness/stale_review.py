@@ -14,7 +14,7 @@ from foundation.people.caller import Caller
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
-from knowledge.freshness import baselines, comparison
+from knowledge.freshness import baselines, stale_detection
 from knowledge.models import EntityBaseline
 from memories.models import Feedback, Impression, MemoryRecord, Report, ReportVerdict, Verdict
 from memories.models.record import MemoryRecordQuerySet
@@ -119,7 +119,7 @@ def to_verify(caller: Caller) -> MemoryRecordQuerySet:
 def verification_requests(caller: Caller, records: Sequence[MemoryRecord]) -> list[VerificationRequest]:
     """Return what should be looked at in each record of `to_verify`."""
     ids = [record.pk for record in records]
-    hints = comparison.hints(ids) if ids else {}
+    hints = stale_detection.hints(ids) if ids else {}
     doubts = _doubts(ids) if ids else {}
     reports = _reports([record.pk for record in records if record.has_reports])
     versions = memory_versions(records)
@@ -203,5 +203,5 @@ def _entity(baseline: EntityBaseline, snapshot: baselines.EntitySnapshot) -> Sta
         newly_deprecated=snapshot.deprecated and not baseline.deprecated,
         note=snapshot.note if snapshot.deprecated else "",
         replacement=snapshot.replacement,
-        changes=[change for _, change in comparison.columns_changed(baseline.columns, snapshot.columns)],
+        changes=[change for _, change in stale_detection.columns_changed(baseline.columns, snapshot.columns)],
     )

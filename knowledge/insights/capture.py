@@ -24,7 +24,7 @@ from memories import services
 from memories.models import MemoryRecord, Visibility
 from memories.operations import MEMORY_FIELDS, Remember
 from memories.retrieval.near_duplicates import Similar
-from memories.writing.duplicates import lock_same_text
+from memories.writing.exact_duplicates import lock_same_text
 
 
 @dataclass(frozen=True)

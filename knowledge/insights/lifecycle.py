@@ -28,7 +28,7 @@ from memories.models import MemoryRecord, Status, Visibility
 from memories.validity import rules
 from memories.validity.scopes.choices import scope_for
 from memories.writing import correction_chains
-from memories.writing.duplicates import find_plain
+from memories.writing.exact_duplicates import find_plain
 from memories.writing.revision import revised
 
 

@@ -17,7 +17,7 @@ from knowledge.insights.capture import capture
 from knowledge.models import CaveatWaiver
 from knowledge.operations import AnswerQuestion, Appeal, Capture, Reinstate, Waive
 from knowledge.review import clarifications, decisions, evidence
-from knowledge.review.cases import problems_of
+from knowledge.review.review_page import problems_of
 from memories.responses import (
     DetectedResponse,
     SimilarResponse,

@@ -47,7 +47,7 @@ from memories.models import MemoryRecord, Status, Visibility
 from memories.models.record import EDITED_BY
 from memories.validity.rules import check_restored, require_not_ended
 from memories.writing.correction_chains import reference
-from memories.writing.duplicates import find_duplicate
+from memories.writing.exact_duplicates import find_duplicate
 from memories.writing.revision import revised
 from memories.writing.undo import restore_status
 

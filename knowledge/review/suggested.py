@@ -22,7 +22,7 @@ from knowledge.insights import queries
 from knowledge.insights.seen import require_unchanged
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
 from knowledge.operations import Apply
-from knowledge.review.cases import CatalogEffect, effect_of
+from knowledge.review.review_page import CatalogEffect, effect_of
 
 MAX_PREVIEWED = 200  # maximum number of insights in one preview
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from memories.texts.comparison import is_same_fact
-from memories.writing.duplicates import normalized_key
+from memories.writing.exact_duplicates import normalized_key
 
 # Share of common words from which two texts are compared for differing facts. Texts with fewer common words are
 # different suggestions, whatever they mean.

@@ -20,7 +20,7 @@ from knowledge.models import Suggestion, SuggestionKind, SuggestionSource, Sugge
 from knowledge.suggestions import queries
 from knowledge.suggestions.operations import GivenCandidate, StageCandidates
 from knowledge.suggestions.similar import is_near_duplicate, text_key
-from memories.writing.duplicates import normalized_key, same_texts
+from memories.writing.exact_duplicates import normalized_key, same_texts
 
 EXPIRES = timedelta(days=30)  # after a suggestion was last found, or was decided about
 MAX_WAITING = 200  # suggestions of a person; what is found beyond is left out

@@ -29,7 +29,7 @@ from memories.texts.language import language_of
 from memories.validity import rules
 from memories.validity.scopes.choices import scope_for
 from memories.writing import entity_assignment
-from memories.writing.duplicates import lock_duplicates, normalized_key
+from memories.writing.exact_duplicates import lock_duplicates, normalized_key
 from memories.writing.revision import revised, save_many
 
 BATCH = 200  # number of memories saved in one transaction

@@ -25,7 +25,7 @@ from memories.retrieval import term_changes
 from memories.use.citations.changes import note_erased
 from memories.writing import same_words, text_places
 from memories.writing.correction_chains import lock_predecessor, locked_with_predecessor, take_out
-from memories.writing.ownership import DUPLICATE_OF
+from memories.writing.hand_overs import DUPLICATE_OF
 from memories.writing.quotations import QUOTED_FROM
 from memories.writing.revision import revised
 from memories.writing.text_places import BATCH_NOTES, MEMORIES, REASONS

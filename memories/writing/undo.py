@@ -18,7 +18,7 @@ from memories.models.revision import value_of
 from memories.models.validity import VALIDITY_COLUMNS
 from memories.validity.rules import check_restored
 from memories.writing.correction_chains import active_correction, lock_predecessor, mark_superseded, reference
-from memories.writing.duplicates import find_duplicate
+from memories.writing.exact_duplicates import find_duplicate
 from memories.writing.revision import last_revision, revised
 from memories.writing.staleness import with_current_status
 from memories.writing.verification import remove_verification

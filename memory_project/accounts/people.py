@@ -28,7 +28,7 @@ from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from foundation.people.models import Persona, PersonaMembership
 from memories.models import HandOver
-from memories.writing import ownership
+from memories.writing import hand_overs
 from memory_project.accounts import mail
 from memory_project.accounts.tokens import revoke_all
 from memory_project.exchange.exports import services as exports
@@ -165,7 +165,7 @@ def offboard(caller: Caller, *, person: User, to: str) -> HandOver:
         raise Conflict(gettext("is your own account: ask another admin"), field="person")
     with transaction.atomic():
         person = User.objects.select_for_update().get(pk=person.pk)  # the form may have been sent twice
-        handed_over = ownership.hand_over(caller, old=person.email, new=new_owner.email)
+        handed_over = hand_overs.hand_over(caller, old=person.email, new=new_owner.email)
         if person.is_active:
             deactivate(caller, person=person)
             person.refresh_from_db()
@@ -183,11 +183,13 @@ def undo_offboarding(caller: Caller, *, person: User, hand_over_id: UUID | str) 
     the numbers of rows taken back, by kind, and as `kept` the number of those that could not be.
     """
     _require_admin(caller)
-    hand_over = next((row for row in ownership.open_hand_overs(person.email) if str(row.pk) == str(hand_over_id)), None)
+    hand_over = next(
+        (row for row in hand_overs.open_hand_overs(person.email) if str(row.pk) == str(hand_over_id)), None
+    )
     if hand_over is None:
         raise Conflict(gettext("has no such hand-over to take back"), field="person")
     with transaction.atomic():
-        counts = ownership.undo_hand_over(caller, hand_over_id=hand_over_id)
+        counts = hand_overs.undo_hand_over(caller, hand_over_id=hand_over_id)
         # A later deactivation has increased the number.
         generations = hand_over.moved.get(DEACTIVATED, [])
         User.objects.filter(pk=person.pk, session_generation__in=generations).update(is_active=True)

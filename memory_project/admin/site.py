@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
 
-from knowledge.freshness import comparison
+from knowledge.freshness import stale_detection
 from memory_project.admin.tables import SECTIONS, TITLES
 
 
@@ -32,7 +32,7 @@ class CommonplaceAdminSite(AdminSite):
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         context = super().each_context(request)
         if self.has_permission(request):
-            context["catalog_degraded"] = comparison.degraded()
+            context["catalog_degraded"] = stale_detection.degraded()
         return context
 
     def get_urls(self) -> list[URLPattern | URLResolver]:

@@ -20,7 +20,7 @@ from memory_project.accounts.tokens import find_token, token_expiry
 from memory_project.mcp.authenticated_server import SCOPE_KEY
 from memory_project.mcp.caller_cache import CallerCache
 from memory_project.mcp.gateway import exchange, registry
-from memory_project.mcp.toolsets import SELECTION_KEY, denied
+from memory_project.mcp.tool_selection import SELECTION_KEY, denied
 from memory_project.web.bearer import bearer
 from memory_project.web.refusals import challenge
 

@@ -13,7 +13,7 @@ from memory_project.mcp import mcp_apps
 from memory_project.mcp.auth import RequireToken
 from memory_project.mcp.hosts import CheckHost
 from memory_project.mcp.server import CommonplaceServer
-from memory_project.mcp.toolsets import ChooseTools
+from memory_project.mcp.tool_selection import ChooseTools
 from memory_project.web.mcp_paths import CHOOSING, PATH
 
 

@@ -18,7 +18,6 @@ from typing import Any
 
 from anyio import to_thread
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 from mcp.server.apps import Apps
 from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
@@ -28,18 +27,16 @@ from mcp.types import Tool as OfferedTool
 from foundation.database import connections, identity
 from foundation.operations.errors import DomainError, Forbidden, NotFound, from_database_error
 from foundation.operations.near_misses import nearest
-from foundation.operations.toolsets import toolsets
 from foundation.people.caller import Caller
 from foundation.tools.confirmation import ConfirmationQuestion
-from foundation.tools.declaration import Call, Tool, ToolResponse, load_toolset
+from foundation.tools.declaration import Call, Tool, ToolResponse
 from foundation.work import beside, progress
 from memory_project import __version__
 from memory_project.mcp import confirmations, list_pages, mcp_apps, prompts
 from memory_project.mcp.authenticated_server import Identify
 from memory_project.mcp.caller_cache import CallerCache
-from memory_project.mcp.gateway import finding, registry
+from memory_project.mcp.gateway import finding
 from memory_project.mcp.gateway.calls import Gateway
-from memory_project.mcp.gateway.registry import ProxiedTool
 from memory_project.mcp.protocol_errors import respond_with_protocol_errors
 from memory_project.mcp.resources_and_prompts import ReadingServer
 from memory_project.mcp.responses import (
@@ -54,8 +51,8 @@ from memory_project.mcp.responses import (
     report_progress,
     with_lag,
 )
-from memory_project.mcp.tool_list_cache import advertise, advertised_tools
-from memory_project.mcp.toolsets import SELECTION_KEY, denied
+from memory_project.mcp.tool_list import ToolList, enabled_tools, upstream_names
+from memory_project.mcp.tool_selection import SELECTION_KEY, denied
 from memory_project.mcp.workers import Running
 from memory_project.operating.observability import calls
 from memory_project.operating.observability.mcp_operations import measured
@@ -92,10 +89,9 @@ class CommonplaceServer(ReadingServer):
     ) -> None:
         self.output_schemas = output_schemas  # if false, a request over HTTP may still ask for them
         self.offered = {tool.name: tool for tool in tools}
-        self._advertised: list[OfferedTool] | None = None
-        self._narrowed_tools: dict[tuple[str, tuple[str, ...]], Tool] = {}  # by name and choices
         self.caller_cache = CallerCache()
         self.gateway = Gateway(self, upstream_toolsets, is_read_only)
+        self.tool_list = ToolList(self.offered, self.gateway)
         self.by_other_name = {name: tool for tool in tools for name in tool.aliases}
         calls.know(self.offered)
         extensions = [Apps()] if any(view.tool in self.offered for view in mcp_apps.VIEWS) else []
@@ -112,9 +108,7 @@ class CommonplaceServer(ReadingServer):
                     self.add_prompt(prompt)
 
     async def list_tools(self) -> list[OfferedTool]:
-        if self._advertised is None:  # it costs a look at every source file
-            self._advertised = advertised_tools(list(self.offered.values()))
-        return self._advertised
+        return self.tool_list.advertised()
 
     async def _list_for_caller(self, ctx: Any, call_next: Callable[[Any], Any]) -> Any:
         result = await call_next(ctx)
@@ -122,51 +116,15 @@ class CommonplaceServer(ReadingServer):
             caller = await self.caller(ctx.request)
             if not self.is_stateless and ctx.protocol_version < confirmations.FIRST_WITH_RESULTS:
                 self.listing_session = ctx.session
-            listed, proxied = await to_thread.run_sync(self._listed_for, caller)
             selection = ctx.request.scope.get(SELECTION_KEY) if ctx.request else None
             with_output_schemas = self.output_schemas or (selection is not None and selection.output_schemas)
-            entries = [
-                self._entry(entry, listed[entry["name"]], with_output_schemas)
-                for entry in result["tools"]
-                if entry["name"] in listed
-            ]
-            entries += [_entry_of(tool, with_output_schemas) for tool in proxied]
+            entries = await to_thread.run_sync(self.tool_list.entries, caller, result["tools"], with_output_schemas)
             page, cursor = list_pages.page(entries, (ctx.params or {}).get("cursor"), operator.itemgetter("name"))
             result["tools"] = [dict(entry) for entry in page]
             result |= {"nextCursor": cursor} if cursor else {}
             if mcp_apps.is_supported(ctx):
                 mcp_apps.add_views(result["tools"])
         return result
-
-    def _listed_for(self, caller: Caller) -> tuple[dict[str, Tool], list[ProxiedTool]]:
-        """Return the tools that the caller may use, and those of upstreams unless there are too many to list."""
-        with connections.session():
-            own = self._listed_tools(caller)
-            proxied = list(self.gateway.tools_for(caller).values())
-        if finding.needed(len(own), len(proxied)):
-            return own, []
-        return {name: tool for name, tool in own.items() if name not in finding.NAMES}, proxied
-
-    def _listed_tools(self, caller: Caller) -> dict[str, Tool]:
-        """Return the tools that the caller may use, by name, each with the choices that the caller may use."""
-        tools = [tool for tool in self.offered.values() if caller.may_use(tool.name)]
-        with connections.session(), identity.acting_as(caller):
-            tools = [tool for tool in tools if tool.is_listed_for(caller)]
-        return {tool.name: narrowed for tool in tools if (narrowed := self._narrowed(tool, caller))}
-
-    def _narrowed(self, tool: Tool, caller: Caller) -> Tool | None:
-        if not tool.selector:
-            return tool
-        choices = tuple(tool.choices_for(caller))
-        if len(choices) == len(tool.choices):
-            return tool
-        return self._narrowed_tools.setdefault((tool.name, choices), tool.only(choices)) if choices else None
-
-    def _entry(self, entry: dict[str, Any], tool: Tool, with_output_schema: bool) -> dict[str, Any]:
-        """Return the tool's entry in tools/list. `tool` has the choices that the caller may use."""
-        if tool is not self.offered[tool.name]:
-            entry = advertise(tool).model_dump(mode="json", by_alias=True, exclude_none=True)
-        return entry if with_output_schema else {key: entry[key] for key in entry if key != "outputSchema"}
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -194,7 +152,7 @@ class CommonplaceServer(ReadingServer):
     def _unknown_tool(self, request: Any, name: str, arguments: dict[str, Any]) -> str:
         """Audit a call of a tool that does not exist, and return a message with tools of similar names."""
         caller = self._identified(request)
-        own, proxied = self._listed_for(caller)
+        own, proxied = self.tool_list.of(caller)
         names = [*own, *(tool.name for tool in proxied)]
         similar = get_close_matches(name[:MAX_NAME], names, n=SIMILAR_NAMES)
         guess = nearest(name[:MAX_NAME], names) or " or ".join(similar)
@@ -307,7 +265,7 @@ class CommonplaceServer(ReadingServer):
         assert tool is not None  # call_tool() has checked it
         if not caller.may_use(tool.name):
             refused = f"the persona {caller.persona!r}, or this connection, may not use {name}"
-            own, _ = self._listed_for(caller)
+            own, _ = self.tool_list.of(caller)
             raise Forbidden(refused, allowed=elsewhere(name, own.values()))
         return tool
 
@@ -321,11 +279,6 @@ class CommonplaceServer(ReadingServer):
             with identity.scoped():
                 answer = tool(caller, **arguments)
             return answer if isinstance(answer, ToolResponse) else ToolResponse(answer)
-
-
-def _entry_of(tool: ProxiedTool, with_output_schema: bool) -> dict[str, Any]:
-    entry: dict[str, Any] = tool.advertised.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return entry if with_output_schema else {key: entry[key] for key in entry if key != "outputSchema"}
 
 
 @contextmanager
@@ -361,31 +314,6 @@ def elsewhere(name: str, listed: Iterable[Tool]) -> str:
     return f"a connection to {CHOOSING}{names}, or with --toolsets {names}, if the persona may use it"
 
 
-def enabled_tools(names: Sequence[str], *, read_only: bool = False) -> list[Tool]:
-    """Return the tools of these toolsets ("all" means every one), or what these toolsets offer for reading.
-
-    Raises ImproperlyConfigured for an unknown toolset, or if only `analysis` is named while ANALYSIS_ENABLED is false.
-    """
-    declared = toolsets()
-    upstreams = upstream_names() if set(names) - {*declared, "all"} else ()
-    if unknown := sorted(set(names) - {*declared, *upstreams, "all"}):
-        allowed = ", ".join([*declared, *upstreams, "all"])
-        raise ImproperlyConfigured(f"unknown toolset {unknown[0]!r}; allowed: {allowed}")
-    enabled = [name for name in declared if name in names or "all" in names]
-    if not settings.ANALYSIS_ENABLED:
-        enabled = [name for name in enabled if name != "analysis"]
-    if names and not enabled and not upstreams:
-        raise ImproperlyConfigured("the toolset 'analysis' offers no tools while ANALYSIS_ENABLED is false")
-    if not read_only:
-        return [tool for name in enabled for tool in load_toolset(name)]
-    return [
-        tool
-        for name in declared
-        for tool in load_toolset(name)
-        if name in enabled or not {*enabled}.isdisjoint(tool.reads_for)
-    ]
-
-
 def build_server(
     *,
     toolsets: Sequence[str] | None = None,
@@ -416,11 +344,6 @@ def _anthropic_tools() -> list[Tool]:
     from knowledge.graph import anthropic  # noqa: PLC0415 - few servers offer the graph
 
     return anthropic.tools()
-
-
-def upstream_names() -> list[str]:
-    with connections.session():
-        return sorted(registry.refreshed().upstreams)
 
 
 def _identify_reader(identify: Identify, denied_names: Sequence[str]) -> Identify:

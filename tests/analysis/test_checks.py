@@ -32,7 +32,7 @@ from memories.conversation.wipe import request_wipe
 from memories.mcp_tools import memory_manage, memory_recall
 from memories.models import Impression, MemoryRecord, Status
 from memories.operations import Erase, Forget, Remember, Restore, Revise, Supersede, Verify
-from memories.writing import erasure, ownership, staleness
+from memories.writing import erasure, hand_overs, staleness
 from memories.writing.undo import undo
 
 pytestmark = pytest.mark.django_db
@@ -382,11 +382,11 @@ def test_a_correction_takes_over_the_checks_only_if_its_author_says_so(alice: Ca
 def test_an_heir_needs_the_rights_to_the_source(
     alice: Caller, ada: Caller, olga: Caller, bob: Caller, checked: MemoryRecord
 ) -> None:
-    ownership.hand_over(ada, old=alice.email, new=olga.email)
+    hand_overs.hand_over(ada, old=alice.email, new=olga.email)
     run_all()
     check = only_check(checked)
     assert (check.author, check.last_run["code"]) == (olga.email, "not_permitted")
-    ownership.hand_over(ada, old=olga.email, new=bob.email)
+    hand_overs.hand_over(ada, old=olga.email, new=bob.email)
     run_all()
     assert only_check(checked).state == CheckState.PASSED
 

@@ -23,7 +23,8 @@ from analysis.sources.declaration import parse
 from foundation.operations.errors import Invalid
 from foundation.people.caller import Caller
 from knowledge.models import Insight
-from memory_project.mcp.server import build_server, enabled_tools
+from memory_project.mcp.server import build_server
+from memory_project.mcp.tool_list import enabled_tools
 from memory_project.models import AuditEvent, User
 from tests.fake_rest_api import Api
 from tests.mcp_client import as_caller

@@ -37,7 +37,8 @@ from foundation.people.caller import Caller
 from foundation.tools.declaration import Tool
 from memory_project.accounts.recognition import owner_of
 from memory_project.mcp.http_app import http_app, mcp_routes
-from memory_project.mcp.server import CommonplaceServer, enabled_tools
+from memory_project.mcp.server import CommonplaceServer
+from memory_project.mcp.tool_list import ToolList, enabled_tools
 from memory_project.web.admission import protected
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFAAH/iZk9HQAAAABJRU5ErkJggg=="
@@ -208,15 +209,21 @@ def from_template(id: str) -> str:
     return f'{{"id":"{id}","templateTest":true,"data":"Data for ID: {id}"}}'
 
 
+class ConformanceToolList(ToolList):
+    def own(self, caller: Caller) -> dict[str, Tool]:
+        names = [*(tool.name for tool in fixtures._tool_manager.list_tools()), SCHEMA]
+        return super().own(caller) | dict.fromkeys(names, self.offered["memory_recall"])
+
+    def _entry(self, definition: dict[str, Any], tool: Tool) -> dict[str, Any]:
+        return super()._entry(definition, tool) if definition["name"] == tool.name else definition
+
+
 class ConformanceServer(CommonplaceServer):
     """Offers the fixtures beside the product's own tools, prompts and resources."""
 
-    def _listed_tools(self, caller: Caller) -> dict[str, Tool]:
-        names = [*(tool.name for tool in fixtures._tool_manager.list_tools()), SCHEMA]
-        return super()._listed_tools(caller) | dict.fromkeys(names, self.offered["memory_recall"])
-
-    def _entry(self, entry: dict[str, Any], tool: Tool, with_output_schema: bool) -> dict[str, Any]:
-        return super()._entry(entry, tool, with_output_schema) if entry["name"] == tool.name else entry
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.tool_list = ConformanceToolList(self.offered, self.gateway)
 
     async def list_tools(self) -> list[OfferedTool]:
         schema = OfferedTool(

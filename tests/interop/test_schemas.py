@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from memory_project.mcp.server import enabled_tools
-from memory_project.mcp.tool_list_cache import advertised_tools
+from memory_project.mcp.tool_list import enabled_tools
+from memory_project.mcp.tool_schema_cache import advertised_tools
 from tests.interop.registry import ForeignClient
 
 SCRIPTS = {

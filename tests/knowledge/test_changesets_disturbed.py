@@ -13,7 +13,7 @@ from foundation.operations.errors import Conflict
 from foundation.people.caller import Caller
 from knowledge.catalog.current import get_catalog
 from knowledge.catalog.interface import Catalog, CatalogUnavailable, Write, WriteRun
-from knowledge.changesets import rollback, writes
+from knowledge.changesets import delivery, rollback
 from knowledge.changesets.apply import apply as apply_changes
 from knowledge.changesets.apply import resume
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
@@ -226,7 +226,7 @@ def test_a_catalog_that_is_away_before_the_first_write_frees_the_insights(
     def away(*args: Any) -> None:
         raise CatalogUnavailable("the catalog is away")
 
-    monkeypatch.setattr(writes, "value_now", away)
+    monkeypatch.setattr(delivery, "value_now", away)
     result = apply(alice, cora, *THREE_CHANGES)
     assert (result.changeset.state, result.changeset.error) == (ChangesetState.FAILED, "the catalog is away")
     assert {row.outcome for row in result.changes} == {"planned"}

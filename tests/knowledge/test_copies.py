@@ -20,7 +20,7 @@ from knowledge.review import decisions
 from memories import services
 from memories.models import MemoryRecord
 from memories.operations import Erase, Reassign, Remember, Restore, Revise, Share
-from memories.writing import erasure, ownership
+from memories.writing import erasure, hand_overs
 from memory_project.accounts import people
 from memory_project.models import User
 from tests.knowledge.changeset_examples import change
@@ -65,7 +65,7 @@ def test_moving_ownership_removes_copies_of_the_previous_owner(
     services.share(alice, Share(record_id=copied.pk, visibility="private"))
     ingest(alice, IngestRecords(analysis_id="a", model="memory", ingest_all=True))
     assert SECRET in copies(alice)
-    ownership.hand_over(ada, old=alice.email, new=olga.email)
+    hand_overs.hand_over(ada, old=alice.email, new=olga.email)
     assert SECRET not in copies(alice)
 
 

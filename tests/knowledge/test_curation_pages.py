@@ -12,7 +12,7 @@ from django.urls import reverse
 from foundation.people.caller import Caller, system_caller
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.changesets.apply import apply
-from knowledge.freshness import comparison
+from knowledge.freshness import stale_detection
 from knowledge.insights.capture import capture
 from knowledge.models import Changeset
 from knowledge.operations import Apply, Capture
@@ -56,14 +56,14 @@ def about_status(caller: Caller, content: str = "The status closed includes canc
     record = services.remember(
         caller, Remember.read({"content": content, "entity_urns": [ORDERS], "related_columns": related})
     ).record
-    comparison.catch_up([record.pk])
+    stale_detection.catch_up([record.pk])
     return record
 
 
 def drop_status() -> None:
     fields = [column("amount", "NUMBER"), column("state")]
     LocalCatalog().put(ORDERS, "schemaMetadata", {"schemaName": "sales.orders", "fields": fields}, {})
-    comparison.check_all_entities(100)
+    stale_detection.check_all_entities(100)
 
 
 def test_the_stale_review_shows_the_change_and_verifies(alice: Caller, alice_user: User) -> None:

@@ -15,7 +15,7 @@ from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
 from knowledge.context.memory_context import attach_memories
 from knowledge.entities import entity_linking
-from knowledge.freshness import comparison
+from knowledge.freshness import stale_detection
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from knowledge.tasks import link_memories
@@ -218,7 +218,7 @@ def test_a_detected_entity_gives_a_hint_but_never_makes_a_memory_stale(
     found = recall(alice, RecallMemories(query="training tills"))
     assert found.hints == {}
     put(ORDERS, "deprecation", {"deprecated": True, "note": "", "actor": "urn:li:corpuser:x"})
-    comparison.check_all_entities(100)
+    stale_detection.check_all_entities(100)
     found = recall(alice, RecallMemories(query="training tills"))
     assert found.hits[0].status == Status.ACTIVE
     assert found.hints == {record.pk: "sales.orders was deprecated since"}

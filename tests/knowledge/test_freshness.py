@@ -21,7 +21,7 @@ from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import Write, WriteRun
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import apply
-from knowledge.freshness import comparison, stale_review
+from knowledge.freshness import stale_detection, stale_review
 from knowledge.freshness.catalog_events import follow_once
 from knowledge.insights.capture import capture
 from knowledge.insights.lifecycle import edit
@@ -62,7 +62,7 @@ def test_a_removed_column_makes_only_memories_about_that_column_stale(small_cata
     neighbor = about(alice, "Status 7 means that it was returned.", "status")
     general = about(alice, "Orders come in with two days of delay.")
     schema(column("status"))
-    swept = comparison.check_all_entities(50)
+    swept = stale_detection.check_all_entities(50)
     assert (swept.checked, swept.stale) == (3, 1)
     assert status(about_column) == (Status.STALE, "sales.orders: the column amount was removed")
     assert status(neighbor)[0] == status(general)[0] == Status.ACTIVE
@@ -84,7 +84,7 @@ def test_a_changed_column_is_reported_with_old_and_new_value(
 ) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     schema(after, column("status"))
-    comparison.check_all_entities(50)
+    stale_detection.check_all_entities(50)
     assert reason in status(record)[1]
 
 
@@ -96,14 +96,14 @@ def test_a_deprecation_is_reported_with_its_replacement(small_catalog: None, ali
         "deprecation",
         {"deprecated": True, "note": "use the mart", "replacement": MART, "actor": "urn:li:corpuser:x"},
     )
-    comparison.check_all_entities(50)
+    stale_detection.check_all_entities(50)
     assert status(record) == (Status.STALE, "sales.orders was deprecated, replaced by sales.mart: use the mart")
 
 
 def test_an_earlier_deprecation_does_not_make_a_new_memory_stale(small_catalog: None, alice: Caller) -> None:
     put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     record = about(alice, "Orders are deprecated in favour of the mart.")
-    comparison.check_all_entities(50)
+    stale_detection.check_all_entities(50)
     assert status(record)[0] == Status.ACTIVE
 
 
@@ -112,7 +112,7 @@ def test_a_removed_entity_makes_memories_stale_and_an_unknown_one_does_not(small
     unknown = about(alice, "A table that nobody has catalogued.", urn=ORDERS.replace("orders", "nowhere"))
     memory = about(alice, "Orders come in with two days of delay.")
     LocalCatalog().write(Write(ORDERS, "status", ("removed",), "add", True), WriteRun("x", "x"))
-    comparison.check_all_entities(50)
+    stale_detection.check_all_entities(50)
     assert status(unknown)[0] == Status.ACTIVE
     assert status(memory) == (Status.STALE, "sales.orders is no longer in the catalog")
 
@@ -121,13 +121,13 @@ def test_an_empty_catalog_makes_nothing_stale(small_catalog: None, alice: Caller
     record = about(alice, "Orders come in with two days of delay.")
     CatalogAspect.objects.all().delete()
     CatalogEntity.objects.all().delete()
-    assert "empty" in comparison.check_all_entities(50).note
+    assert "empty" in stale_detection.check_all_entities(50).note
     assert status(record)[0] == Status.ACTIVE
 
 
 def test_an_outage_makes_nothing_stale(gms: Faults, alice: Caller, settings: Any) -> None:
     record = about(alice, "Orders come in with two days of delay.")
-    comparison.catch_up([record.pk])
+    stale_detection.catch_up([record.pk])
     settings.DATAHUB_GMS_URL = "http://127.0.0.1:9"
     settings.DATAHUB_TIMEOUT_S = 0.3
     DataHubCatalog.configured.cache_clear()
@@ -140,11 +140,11 @@ def test_an_outage_makes_nothing_stale(gms: Faults, alice: Caller, settings: Any
 def test_a_verified_memory_stays_active(small_catalog: None, alice: Caller) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     schema(column("status"))
-    comparison.check_all_entities(50)
+    stale_detection.check_all_entities(50)
     assert memory_recall(alice, query="amounts gross of tax").data["count"] == 0
     assert memory_manage(alice, "review_stale")["total"] == 1
     services.verify(alice, Verify(record_id=record.pk, note="it moved to the lines"))
-    assert comparison.check_all_entities(50).stale == 0
+    assert stale_detection.check_all_entities(50).stale == 0
     assert status(record)[0] == Status.ACTIVE
 
 
@@ -152,13 +152,13 @@ def test_a_verified_memory_stays_active(small_catalog: None, alice: Caller) -> N
 def test_revising_and_correcting_take_a_new_baseline(small_catalog: None, alice: Caller, operation: str) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     schema(column("status"))
-    comparison.check_all_entities(50)
+    stale_detection.check_all_entities(50)
     text = "Amounts are on the order lines."
     if operation == "revise":
         current = services.revise(alice, Revise(record_id=record.pk, content=text))
     else:
         current = services.supersede(alice, Supersede(record_id=record.pk, content=text)).record
-    assert comparison.check_all_entities(50).stale == 0
+    assert stale_detection.check_all_entities(50).stale == 0
     assert status(current)[0] == Status.ACTIVE
 
 
@@ -174,10 +174,10 @@ def test_applying_an_insight_does_not_make_that_insight_stale(small_catalog: Non
     result = apply(cora, Apply.read({"insight_ids": [insight.pk.hex], "changes": changes, "entity_urn": ORDERS}))
     assert result.changeset.state == "applied"
     assert status(memory) == (Status.STALE, "sales.orders was deprecated, replaced by sales.mart: Use the mart.")
-    assert comparison.check_all_entities(50).stale == 0
+    assert stale_detection.check_all_entities(50).stale == 0
     assert status(insight.record)[0] == Status.ACTIVE
     rollback.roll_back(cora, changeset_id=result.changeset.pk)
-    assert comparison.check_all_entities(50).stale == 0
+    assert stale_detection.check_all_entities(50).stale == 0
     assert status(memory)[0] == Status.ACTIVE  # the change that made it stale was rolled back
 
 
@@ -191,9 +191,9 @@ def test_checking_many_memories_makes_few_requests(gms: Faults, alice: Caller) -
             for n in range(1200)
         ]
     )
-    comparison.check_all_entities(2000)
+    stale_detection.check_all_entities(2000)
     gms.requests.clear()
-    swept = comparison.check_all_entities(1200)
+    swept = stale_detection.check_all_entities(1200)
     paths = [path for _, path in gms.requests if path.endswith("batchGet")]
     assert swept.checked == 1200
     assert len(paths) <= 3  # one request per 500 memories
@@ -202,9 +202,9 @@ def test_checking_many_memories_makes_few_requests(gms: Faults, alice: Caller) -
 def test_entities_that_were_unchecked_longest_come_first(small_catalog: None, alice: Caller) -> None:
     for urn in (ORDERS, REFUNDS, MART):
         about(alice, f"A fact about {urn}.", urn=urn)
-    comparison.check_all_entities(2)
+    stale_detection.check_all_entities(2)
     assert EntityState.objects.count() == 2
-    comparison.check_all_entities(1)
+    stale_detection.check_all_entities(1)
     assert EntityState.objects.count() == 3
 
 
@@ -213,9 +213,9 @@ def test_unchanged_entities_need_few_queries(
 ) -> None:
     for n in range(200):
         about(alice, f"Fact number {n} about orders.")
-    comparison.check_all_entities(50)
+    stale_detection.check_all_entities(50)
     with django_assert_max_num_queries(12):
-        assert comparison.check_all_entities(50).checked == 200
+        assert stale_detection.check_all_entities(50).checked == 200
 
 
 # -- hints, and other catalogs ------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def test_a_removed_column_named_in_the_text_adds_a_hint(
 ) -> None:
     record = about(alice, text)
     schema(column("amount", "NUMBER"), column(V2_COLUMN))
-    swept = comparison.check_all_entities(50)
+    swept = stale_detection.check_all_entities(50)
     assert (swept.stale, status(record)[0]) == (0, Status.ACTIVE)
     hit = memory_recall(alice, query=text).data["memories"][0]
     assert ("the column status was removed" in hit.get("to_verify", "")) is has_hint
@@ -265,8 +265,8 @@ def test_entities_missing_in_another_catalog_make_nothing_stale(
     with datahub(settings):
         for key in [key for key in Handler.store.versions if key[0] == MART]:
             del Handler.store.versions[key]  # the other catalog never had this entity
-        assert comparison.check_all_entities(50).stale == 0
-        assert comparison.check_entities([MART]).stale == 0
+        assert stale_detection.check_all_entities(50).stale == 0
+        assert stale_detection.check_entities([MART]).stale == 0
     assert status(only_here)[0] == Status.ACTIVE
 
 
@@ -296,7 +296,7 @@ def test_curators_decide_stale_memories_of_their_personas(
         with pytest.raises(Forbidden):
             decisions[action](cora)  # not while the memory is active
     schema(column("status"))
-    comparison.check_all_entities(50)
+    stale_detection.check_all_entities(50)
     outsider = replace(cora, email="otto@example.org", personas=frozenset({"supply"}))
     with pytest.raises((Forbidden, NotFound)):
         decisions[action](outsider)
@@ -308,7 +308,7 @@ def test_only_its_owner_verifies_a_private_stale_memory(small_catalog: None, ali
     record = about(alice, "Amounts are gross of tax.", "amount")
     services.share(alice, Share(record_id=record.pk, visibility="private"))
     schema(column("status"))
-    comparison.check_all_entities(50)
+    stale_detection.check_all_entities(50)
     with pytest.raises(NotFound):
         services.verify(cora, Verify.read({"record_id": record.pk}))
 
@@ -366,7 +366,7 @@ def test_known_column_lineage_is_returned(small_catalog: None, alice: Caller) ->
 
 def test_an_event_makes_memories_stale_within_seconds(gms: Faults, alice: Caller) -> None:
     record = about(alice, "Orders come in with two days of delay.")
-    comparison.catch_up([record.pk])
+    stale_detection.catch_up([record.pk])
     assert follow_once(wait_s=1).checked == 0  # the first poll only finds the end of the stream
     put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     threading.Timer(0.3, gms.events.append, [ORDERS]).start()
@@ -380,12 +380,13 @@ def test_an_event_makes_memories_stale_within_seconds(gms: Faults, alice: Caller
 
 def test_events_are_read_again_if_their_check_failed(gms: Faults, alice: Caller, monkeypatch: Any) -> None:
     record = about(alice, "Orders come in with two days of delay.")
-    comparison.catch_up([record.pk])
+    stale_detection.catch_up([record.pk])
     follow_once(wait_s=1)
     put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     gms.events.append(ORDERS)
     with monkeypatch.context() as patch:
-        patch.setattr(comparison, "check_entities", lambda urns: comparison.CheckReport(note="the catalog is away"))
+        away = stale_detection.CheckReport(note="the catalog is away")
+        patch.setattr(stale_detection, "check_entities", lambda urns: away)
         follow_once(wait_s=1)
     assert status(record)[0] == Status.ACTIVE
     follow_once(wait_s=1)
@@ -401,7 +402,7 @@ def test_events_of_unknown_format_are_ignored() -> None:
 def test_a_check_does_not_reactivate_a_memory_that_a_person_marked_stale(small_catalog: None, alice: Caller) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     services.mark_stale(alice, record_id=record.pk, reason="the tax rules changed")
-    assert comparison.check_entities([ORDERS]).fresh == 0
+    assert stale_detection.check_entities([ORDERS]).fresh == 0
     assert status(record) == (Status.STALE, "the tax rules changed")
 
 

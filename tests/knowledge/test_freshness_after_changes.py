@@ -11,7 +11,7 @@ from foundation.people.caller import Caller
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import CatalogUnavailable, Write, WriteRun
 from knowledge.changesets import rollback
-from knowledge.freshness import comparison
+from knowledge.freshness import stale_detection
 from knowledge.insights.capture import capture
 from knowledge.models import EntityBaseline, Insight
 from knowledge.operations import Appeal, Capture
@@ -36,12 +36,12 @@ def about(caller: Caller, *urns: str, text: str = "Rows come in with two days of
 
 def deprecate(urn: str = ORDERS) -> None:
     put(urn, "deprecation", DEPRECATION)
-    comparison.check_entities([urn])
+    stale_detection.check_entities([urn])
 
 
 def reinstate(urn: str = ORDERS) -> None:
     put(urn, "deprecation", {**DEPRECATION, "deprecated": False})
-    comparison.check_entities([urn])
+    stale_detection.check_entities([urn])
 
 
 def state(record: MemoryRecord) -> tuple[str, str]:
@@ -88,9 +88,9 @@ def test_entities_in_different_chunks_of_a_check_are_compared_together(
 ) -> None:
     both = about(alice, ORDERS, REFUNDS)
     deprecate()
-    monkeypatch.setattr(comparison, "CHUNK", 1)
+    monkeypatch.setattr(stale_detection, "CHUNK", 1)
     put(ORDERS, "deprecation", {**DEPRECATION, "deprecated": False})
-    comparison.check_all_entities(10)
+    stale_detection.check_all_entities(10)
     assert state(both) == (Status.ACTIVE, "")
 
 
@@ -112,7 +112,7 @@ def test_a_memory_is_compared_when_it_is_no_longer_archived(
     record = about(alice, ORDERS)
     services.forget(alice, Forget(record_id=record.pk))
     deprecate()
-    comparison.check_all_entities(10)
+    stale_detection.check_all_entities(10)
     bring_back(alice, record)
     assert state(record) == (Status.STALE, DEPRECATED)
 
@@ -136,7 +136,7 @@ def test_only_a_verification_ends_what_the_catalog_says(small_catalog: None, ali
     restored = memory_manage(alice, "restore", id=record.pk.hex)
     assert (restored["status"], DEPRECATED in restored["message"]) == (Status.STALE, True)
     services.verify(alice, Verify(record_id=record.pk))
-    comparison.check_entities([ORDERS])
+    stale_detection.check_entities([ORDERS])
     assert state(record) == (Status.ACTIVE, "")
 
 
@@ -189,8 +189,8 @@ def test_undoing_a_verification_brings_the_earlier_baseline_back(small_catalog: 
     deprecate()
     services.verify(alice, Verify(record_id=record.pk))
     undo.undo(alice, record_id=record.pk, change="verify")
-    comparison.check_all_entities(10)
-    comparison.check_entities([ORDERS])
+    stale_detection.check_all_entities(10)
+    stale_detection.check_entities([ORDERS])
     assert state(record) == (Status.STALE, DEPRECATED)
 
 
@@ -227,7 +227,7 @@ def test_the_baseline_of_an_added_entity_is_taken_after_an_outage(
     outage(True)
     services.revise(alice, Revise(record_id=record.pk, entity_urns=[ORDERS, REFUNDS]))
     outage(False)
-    assert comparison.check_all_entities(10).baselines_taken == 1
+    assert stale_detection.check_all_entities(10).baselines_taken == 1
     deprecate(REFUNDS)
     assert state(record)[0] == Status.STALE
 
@@ -240,9 +240,9 @@ def test_the_baseline_of_a_verification_is_taken_after_an_outage(
     outage(True)
     services.verify(alice, Verify(record_id=record.pk))
     outage(False)
-    comparison.check_entities([ORDERS])  # an event that arrives before the scheduled check
+    stale_detection.check_entities([ORDERS])  # an event that arrives before the scheduled check
     assert state(record) == (Status.ACTIVE, "")
-    comparison.check_all_entities(10)
+    stale_detection.check_all_entities(10)
     assert state(record) == (Status.ACTIVE, "")
     reinstate()
     deprecate()
@@ -255,11 +255,11 @@ def test_a_memory_restored_in_an_outage_is_compared_afterwards(
     record = about(alice, ORDERS)
     services.forget(alice, Forget(record_id=record.pk))
     deprecate()
-    comparison.check_all_entities(10)
+    stale_detection.check_all_entities(10)
     outage(True)
     services.restore(alice, Restore(record_id=record.pk))
     outage(False)
-    comparison.check_all_entities(10)
+    stale_detection.check_all_entities(10)
     assert state(record) == (Status.STALE, DEPRECATED)
 
 
@@ -293,24 +293,24 @@ def test_a_change_during_the_comparison_wins_and_is_compared_next_time(
 ) -> None:
     record = about(alice, ORDERS)
     put(ORDERS, "deprecation", DEPRECATION)
-    compare = comparison.compare
+    compare = stale_detection.compare
 
     def revise_then_compare(*args: Any) -> None:
-        rows = comparison._baselines_of
+        rows = stale_detection._baselines_of
 
         def loaded(records: Any) -> Any:
-            monkeypatch.setattr(comparison, "_baselines_of", rows)
+            monkeypatch.setattr(stale_detection, "_baselines_of", rows)
             services.revise(alice, Revise(record_id=record.pk, tags=["late"]))
             return rows(records)
 
-        monkeypatch.setattr(comparison, "_baselines_of", loaded)
+        monkeypatch.setattr(stale_detection, "_baselines_of", loaded)
         compare(*args)
 
-    monkeypatch.setattr(comparison, "compare", revise_then_compare)
-    comparison.check_entities([ORDERS])
+    monkeypatch.setattr(stale_detection, "compare", revise_then_compare)
+    stale_detection.check_entities([ORDERS])
     assert state(record)[0] == Status.ACTIVE
-    monkeypatch.setattr(comparison, "compare", compare)
-    comparison.check_all_entities(10)
+    monkeypatch.setattr(stale_detection, "compare", compare)
+    stale_detection.check_all_entities(10)
     assert state(record) == (Status.STALE, DEPRECATED)
 
 
@@ -341,7 +341,7 @@ def test_only_an_unmistakably_named_column_makes_a_memory_stale_when_it_is_remov
     put(ORDERS, "schemaMetadata", schema_of("x", [column(name) for name in names]))
     record = about(alice, ORDERS, text=text)
     put(ORDERS, "schemaMetadata", schema_of("x", [column(name) for name in names if name != removed]))
-    comparison.check_entities([ORDERS])
+    stale_detection.check_entities([ORDERS])
     expected = (Status.STALE, f"sales.orders: the column {removed} was removed") if is_stale else (Status.ACTIVE, "")
     assert state(record) == expected
 
@@ -352,7 +352,7 @@ def test_a_column_of_two_tables_must_be_named_with_its_table(small_catalog: None
     unclear = about(alice, ORDERS, REFUNDS, text="Rows with is_test are training tills.")
     clear = about(alice, ORDERS, REFUNDS, text="In orders.is_test, training tills have true.")
     put(ORDERS, "schemaMetadata", schema_of("x", [column("day")]))
-    comparison.check_entities([ORDERS])
+    stale_detection.check_entities([ORDERS])
     assert (state(unclear)[0], state(clear)[0]) == (Status.ACTIVE, Status.STALE)
 
 
@@ -361,9 +361,9 @@ def test_a_named_column_that_changes_only_adds_a_hint(small_catalog: None, alice
     put(ORDERS, "schemaMetadata", schema_of("x", [column("is_test", "BOOLEAN")]))
     record = about(alice, ORDERS, text="Rows with is_test are training tills.")
     put(ORDERS, "schemaMetadata", schema_of("x", [column("is_test", kind)]))
-    comparison.check_entities([ORDERS])
+    stale_detection.check_entities([ORDERS])
     assert state(record)[0] == Status.ACTIVE
-    assert "is_test changed its type" in comparison.hints([record.pk])[record.pk]
+    assert "is_test changed its type" in stale_detection.hints([record.pk])[record.pk]
 
 
 def test_a_correction_of_a_stale_memory_starts_with_a_baseline_of_its_own(small_catalog: None, alice: Caller) -> None:
@@ -380,5 +380,5 @@ def test_removed_entities_come_back(small_catalog: None, alice: Caller) -> None:
     both = about(alice, ORDERS, REFUNDS)
     for removed in (True, False):
         LocalCatalog().write(Write(ORDERS, "status", ("removed",), "add", removed), WriteRun("x", "x"))
-        comparison.check_all_entities(10)
+        stale_detection.check_all_entities(10)
         assert state(both)[0] == (Status.STALE if removed else Status.ACTIVE)

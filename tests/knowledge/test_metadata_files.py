@@ -14,7 +14,7 @@ from foundation.operations.errors import Invalid, NotFound
 from foundation.people.caller import Caller
 from knowledge.catalog import metadata_files
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.freshness import catalog_load, comparison
+from knowledge.freshness import catalog_load, stale_detection
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_lineage, catalog_search
 from knowledge.models import CatalogAspect
@@ -161,7 +161,7 @@ def test_loading_checks_memories_about_changed_entities(small_catalog: None, ali
     by_text = services.remember(
         alice, Remember(content="The status of orders is set at night.", entity_urns=[ORDERS])
     ).record
-    comparison.check_all_entities(100)
+    stale_detection.check_all_entities(100)
     count = load(record(ORDERS, "schemaMetadata", schema_of("sales.orders", [column("total", "NUMBER")])))
     assert count.stale == 1
     assert MemoryRecord.objects.get(pk=by_column.pk).status == "stale"
@@ -178,11 +178,11 @@ def test_baselines_of_another_catalog_make_nothing_stale(
     """Baselines of one catalog are not compared with another, where the same tables may not exist."""
 
     memory = services.remember(alice, Remember(content="Amounts are with tax.", entity_urns=[ORDERS])).record
-    comparison.check_all_entities(100)
-    monkeypatch.setattr("knowledge.freshness.comparison.identity", lambda: "datahub http://elsewhere")
+    stale_detection.check_all_entities(100)
+    monkeypatch.setattr("knowledge.freshness.stale_detection.identity", lambda: "datahub http://elsewhere")
     CatalogAspect.objects.all().delete()
     put(MART, "datasetProperties", {"name": "mart"})
-    assert comparison.check_all_entities(100).stale == 0
+    assert stale_detection.check_all_entities(100).stale == 0
     assert MemoryRecord.objects.get(pk=memory.pk).status == "active"
 
 
@@ -191,7 +191,7 @@ def test_applying_a_deprecation_makes_other_memories_stale(
 ) -> None:
     """The applied insight itself stays active."""
     other_memory = services.remember(bob, Remember(content="Orders are loaded at night.", entity_urns=[ORDERS])).record
-    comparison.check_all_entities(100)
+    stale_detection.check_all_entities(100)
     applied = apply(alice, cora, change("deprecate", "", "use the mart"))
     own_memory = MemoryRecord.objects.get(pk=applied.changeset.insight_ids[0])
     other_memory.refresh_from_db()

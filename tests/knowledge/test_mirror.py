@@ -15,7 +15,7 @@ from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import Aspect, CatalogUnavailable, Write, WriteRun
 from knowledge.catalog.mirror import last_copied_at
-from knowledge.freshness import comparison
+from knowledge.freshness import stale_detection
 from knowledge.freshness.catalog_events import copy_catalog, follow_once
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_search
@@ -62,7 +62,7 @@ def test_reads_use_the_copy_and_report_its_age(gms: Faults, alice: Caller, away:
         alice, category="correction", insight_text="Orders are late on Mondays.", entity_urns=[ORDERS]
     )
     assert captured["evidence"]["degraded"] is True
-    assert "from the copy of" in comparison.check_all_entities(10).note
+    assert "from the copy of" in stale_detection.check_all_entities(10).note
 
 
 def test_without_a_copy_reads_fail_during_an_outage(gms: Faults, alice: Caller, away: Callable[[], None]) -> None:

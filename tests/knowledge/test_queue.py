@@ -19,8 +19,8 @@ from knowledge.insights.similar_claims import closest_memories
 from knowledge.models import Insight
 from knowledge.operations import Capture
 from knowledge.review import decisions, suggested
-from knowledge.review.cases import build_case
 from knowledge.review.queue import Queue
+from knowledge.review.review_page import build_case
 from memories import services
 from memories.models import Batch, MemoryRecord
 from memories.operations import Remember, Supersede

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from foundation.people.caller import Caller, system_caller
-from knowledge.freshness import comparison
+from knowledge.freshness import stale_detection
 from memories import services
 from memories.models import MemoryRecord
 from memories.operations import Remember, Supersede
@@ -262,11 +262,11 @@ def test_the_admin_shows_a_memory_and_changes_it_with_services(ada_user: User, f
 
 
 def test_the_admin_links_the_page_of_a_memory_and_reports_an_outage(ada_user: User, fact: MemoryRecord) -> None:
-    comparison.report("DataHub did not answer")
+    stale_detection.report("DataHub did not answer")
     page = text(browser(ada_user), f"/admin/memories/memoryrecord/{fact.pk}/change/")
     assert "with the catalog was limited: DataHub did not answer" in page
     assert re.search(rf'href="{reverse("memory", args=[fact.pk])}"[^>]*>Open in the portal<', page)
-    comparison.report("")
+    stale_detection.report("")
     assert "not compared" not in text(browser(ada_user), "/admin/memories/indexjob/")
 
 

@@ -9,7 +9,7 @@ import pytest
 from foundation.operations.errors import Conflict
 from foundation.people.caller import Caller
 from knowledge.catalog.interface import Catalog, CatalogUnavailable, Write, WriteRun
-from knowledge.changesets import rollback, writes
+from knowledge.changesets import delivery, rollback
 from knowledge.changesets.apply import resume
 from knowledge.mcp_tools.curate import apply_knowledge
 from knowledge.models import Change, ChangeOutcome, Insight
@@ -66,7 +66,7 @@ def test_a_value_that_others_write_during_the_rollback_is_not_overwritten(
     lived_in: Catalog, alice: Caller, cora: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     applied = apply(alice, cora, CASES["update_description"], CASES["add_tag"])
-    note = writes.note
+    note = delivery.note
 
     def note_and_interfere(row: Change, outcome: ChangeOutcome, error: str = "") -> None:
         if outcome == ChangeOutcome.REVERTED:  # the tag, which is undone first
@@ -84,7 +84,7 @@ def test_a_value_that_others_write_during_the_rollback_is_not_overwritten(
 def test_resuming_checks_the_insights_again(
     lived_in: Catalog, alice: Caller, cora: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send = writes.CatalogWrite.send
+    send = delivery.CatalogWrite.send
 
     def fail_at_the_tag(self: Any, row: Change) -> Any:
         if row.aspect == "globalTags":
@@ -92,7 +92,7 @@ def test_resuming_checks_the_insights_again(
         return send(self, row)
 
     with monkeypatch.context() as patch:
-        patch.setattr(writes.CatalogWrite, "send", fail_at_the_tag)
+        patch.setattr(delivery.CatalogWrite, "send", fail_at_the_tag)
         partial = apply(alice, cora, CASES["update_description"], CASES["add_tag"])
     assert partial.changeset.state == "partial"
     (insight_id,) = partial.changeset.insight_ids

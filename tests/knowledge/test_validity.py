@@ -13,7 +13,7 @@ from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.context.memory_context import attach_memories
-from knowledge.freshness import comparison
+from knowledge.freshness import stale_detection
 from knowledge.insights import lifecycle
 from knowledge.insights.capture import capture
 from knowledge.models import Insight
@@ -57,17 +57,17 @@ def test_a_resolved_incident_ends_what_depends_on_it(small_catalog: None, alice:
     set_incident("ACTIVE")
     record = remember(alice, valid_while="incident:late-load")
     assert record.valid_while == f"incident:{INCIDENT}"
-    comparison.check_entities([INCIDENT])
+    stale_detection.check_entities([INCIDENT])
     assert state_of(record) == ""
     set_incident("RESOLVED")
-    comparison.check_entities([ORDERS])  # not about the incident
+    stale_detection.check_entities([ORDERS])  # not about the incident
     assert state_of(record) == ""
-    comparison.check_entities([INCIDENT])
+    stale_detection.check_entities([INCIDENT])
     assert state_of(record) == "expired"
     with pytest.raises(Invalid, match="has ended already"):
         remember(alice, content=f"{TEXT} Really.", valid_while=f"incident:{INCIDENT}")
     set_incident("ACTIVE")
-    comparison.check_all_entities(100)
+    stale_detection.check_all_entities(100)
     assert state_of(record) == ""
 
 
@@ -78,7 +78,7 @@ def test_a_memory_may_hold_while_an_entity_is_deprecated(small_catalog: None, al
     set_deprecated(True)
     record = remember(alice, valid_while=f"deprecated:{ORDERS}")
     set_deprecated(False)
-    comparison.check_all_entities(100)
+    stale_detection.check_all_entities(100)
     assert state_of(record) == "expired"
 
 
@@ -88,7 +88,7 @@ def test_while_the_catalog_is_away_the_last_known_state_counts(gms: Faults, alic
     set_incident("RESOLVED")
     settings.DATAHUB_GMS_URL, settings.DATAHUB_TIMEOUT_S = "http://127.0.0.1:9", 0.3
     DataHubCatalog.configured.cache_clear()
-    assert "failed" in comparison.check_all_entities(100).note
+    assert "failed" in stale_detection.check_all_entities(100).note
     assert state_of(record) == ""
 
 

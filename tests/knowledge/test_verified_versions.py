@@ -35,7 +35,7 @@ from memories.operations import (
 )
 from memories.rendering import as_text
 from memories.retrieval.recall import recall
-from memories.writing import entity_detection, feedback, ownership, undo
+from memories.writing import entity_detection, feedback, hand_overs, undo
 from memories.writing.verification import last_verifications
 from memory_project.accounts import people
 from memory_project.models import Notification, User
@@ -135,18 +135,18 @@ def test_a_hand_over_turns_no_verification_of_an_owner_into_one_of_a_second_pers
     fields = {"content": TEXT, "entity_urns": [ORDERS], "visibility": "everyone"}
     record = services.remember(alice, Remember.read(fields)).record
     services.verify(alice, Verify(record_id=record.pk))
-    row = ownership.hand_over(ada, old=alice.email, new=bob.email)
+    row = hand_overs.hand_over(ada, old=alice.email, new=bob.email)
     assert attached(olga) == []
-    ownership.undo_hand_over(ada, hand_over_id=row.pk)
+    hand_overs.undo_hand_over(ada, hand_over_id=row.pk)
     assert attached(olga) == []
 
 
 def test_a_verification_ends_with_a_hand_over_to_the_verifier(
     verified: MemoryRecord, alice: Caller, ada: Caller, olga: Caller
 ) -> None:
-    row = ownership.hand_over(ada, old=alice.email, new=ada.email)
+    row = hand_overs.hand_over(ada, old=alice.email, new=ada.email)
     assert attached(olga) == []
-    ownership.undo_hand_over(ada, hand_over_id=row.pk)
+    hand_overs.undo_hand_over(ada, hand_over_id=row.pk)
     assert attached(olga) == [verified.pk.hex]
 
 

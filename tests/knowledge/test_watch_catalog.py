@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from django.core.management import call_command
 
-from knowledge.freshness.comparison import CheckReport
+from knowledge.freshness.stale_detection import CheckReport
 from knowledge.management.commands import watch_catalog
 from tests.other_processes import OtherProcess
 

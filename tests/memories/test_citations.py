@@ -24,7 +24,7 @@ from memories.use.citations.addresses import cited_ids
 from memories.use.citations.operations import MAX_CITATIONS, ChangeCiting, Cite, RemoveCiting, check_address
 from memories.use.citations.responses import detail_response
 from memories.use.citations.services import change, cite, remove
-from memories.writing import erasure, ownership
+from memories.writing import erasure, hand_overs
 from memories.writing.undo import undo
 from memory_project.models import Notification
 
@@ -276,10 +276,10 @@ def test_others_neither_see_nor_change_a_document(alice: Caller, bob: Caller, ol
 
 def test_a_hand_over_moves_documents(ada: Caller, alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
     document = note(bob, fact)
-    row = ownership.hand_over(ada, old=bob.email, new=alice.email)
+    row = hand_overs.hand_over(ada, old=bob.email, new=alice.email)
     assert row.counts["citing documents"] == 1
     assert queries.document(alice, document.pk) == document
-    ownership.undo_hand_over(ada, hand_over_id=row.pk)
+    hand_overs.undo_hand_over(ada, hand_over_id=row.pk)
     assert queries.document(bob, document.pk) == document
 
 

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foundation.people.caller import Caller
-from memory_project.mcp.server import build_server, enabled_tools
+from memory_project.mcp.server import build_server
+from memory_project.mcp.tool_list import enabled_tools
 
 pytestmark = pytest.mark.django_db(transaction=True)  # the calls run in threads, which commit
 TOOLS = {offer.name: offer for offer in enabled_tools(["all"])}

@@ -21,7 +21,7 @@ from memories.conversation.models import CachedAnswer, UserDecision
 from memories.history import history
 from memories.models import HandOver, MemoryRecord, Status, Tier
 from memories.operations import Erase, Forget, Remember, Restore, Supersede
-from memories.writing import erasure, ownership
+from memories.writing import erasure, hand_overs
 from memory_project.models import SavedView, User
 
 pytestmark = pytest.mark.django_db
@@ -32,11 +32,11 @@ def remember(caller: Caller, text: str, **fields: Any) -> MemoryRecord:
 
 
 def hand_over(ada: Caller, old: Caller, new: Caller) -> HandOver:
-    return ownership.hand_over(ada, old=old.email, new=new.email)
+    return hand_overs.hand_over(ada, old=old.email, new=new.email)
 
 
 def undo(ada: Caller, row: HandOver) -> dict[str, int]:
-    return ownership.undo_hand_over(ada, hand_over_id=row.pk)
+    return hand_overs.undo_hand_over(ada, hand_over_id=row.pk)
 
 
 def owners() -> dict[str, str]:
@@ -140,8 +140,8 @@ def test_the_history_shows_the_change_of_owner(alice: Caller, bob: Caller, ada: 
     record.refresh_from_db()
     changes = [(entry.change, entry.by, entry.reason) for entry in history(alice, record)]
     assert changes == [
-        ("hand_over", ada.email, ownership.UNDONE),
-        ("hand_over", ada.email, ownership.MOVED),
+        ("hand_over", ada.email, hand_overs.UNDONE),
+        ("hand_over", ada.email, hand_overs.MOVED),
         ("remember", alice.email, ""),
     ]
 
@@ -194,7 +194,7 @@ def test_transfers_before_hand_overs_were_kept_can_be_undone(alice: Caller, bob:
     metadata = {"legacy_created_by": alice.email}
     MemoryRecord.objects.filter(pk=record.pk).update(created_by=bob.email, metadata=metadata)
     import_module("memories.migrations.0018_hand_overs").keep_earlier_hand_overs(apps, None)
-    (row,) = ownership.open_hand_overs(alice.email)
+    (row,) = hand_overs.open_hand_overs(alice.email)
     assert undo(ada, row) == {"memories": 1, "kept": 0}
     record.refresh_from_db()
     assert (record.created_by, record.metadata) == (alice.email, {})
@@ -205,11 +205,11 @@ def test_only_admins_hand_over_and_take_back(alice: Caller, bob: Caller, olga: C
     row = hand_over(ada, alice, bob)
     for caller in (alice, bob, olga):
         with pytest.raises(Forbidden):
-            ownership.hand_over(caller, old=bob.email, new=caller.email)
+            hand_overs.hand_over(caller, old=bob.email, new=caller.email)
         with pytest.raises(Forbidden):
-            ownership.undo_hand_over(caller, hand_over_id=row.pk)
+            hand_overs.undo_hand_over(caller, hand_over_id=row.pk)
     with pytest.raises(NotFound):
-        ownership.undo_hand_over(ada, hand_over_id="00000000-0000-0000-0000-000000000000")
+        hand_overs.undo_hand_over(ada, hand_over_id="00000000-0000-0000-0000-000000000000")
 
 
 def test_the_command_moves_and_takes_back(alice: Caller, bob: Caller) -> None:

@@ -17,7 +17,7 @@ from foundation.operations.operation import Operation, validate
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Tool, ToolResponse
 from memories.operations import MemoryChanges, MemoryFields
-from memory_project.mcp.server import enabled_tools
+from memory_project.mcp.tool_list import enabled_tools
 
 ID = "0" * 32
 TOOLS = enabled_tools(["all"])

@@ -17,7 +17,7 @@ from memories.history import history
 from memories.models import MemoryRecord, Status
 from memories.operations import Erase, Forget, RecallMemories, Remember, Restore, Revise, Share, Supersede
 from memories.retrieval.recall import recall
-from memories.writing import erasure, ownership
+from memories.writing import erasure, hand_overs
 from tests.memories.facts import correct
 from tests.other_processes import run_concurrently
 
@@ -70,9 +70,9 @@ def test_metadata_nested_too_deep_is_rejected(alice: Caller) -> None:
 def test_undoing_a_hand_over_keeps_memories_of_the_heir(alice: Caller, bob: Caller, ada: Caller) -> None:
     services.remember(alice, Remember(content="This is a fact of Alice's."))
     services.remember(bob, Remember(content="This is a fact of Bob's."))
-    moved = ownership.hand_over(ada, old=alice.email, new=bob.email)
+    moved = hand_overs.hand_over(ada, old=alice.email, new=bob.email)
     assert moved.counts == {"memories": 1}
-    assert ownership.undo_hand_over(ada, hand_over_id=moved.pk) == {"memories": 1, "kept": 0}
+    assert hand_overs.undo_hand_over(ada, hand_over_id=moved.pk) == {"memories": 1, "kept": 0}
     assert set(MemoryRecord.objects.values_list("created_by", "content")) == {
         (alice.email, "This is a fact of Alice's."),
         (bob.email, "This is a fact of Bob's."),

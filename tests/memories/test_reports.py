@@ -22,7 +22,7 @@ from memories.operations import Erase, RecallMemories, Remember, ReportMemories,
 from memories.retrieval.recall import recall
 from memories.use import reports
 from memories.use.reports import report, reports_about
-from memories.writing import erasure, ownership
+from memories.writing import erasure, hand_overs
 from memory_project.models import Notification, User
 
 pytestmark = pytest.mark.django_db
@@ -227,7 +227,7 @@ def test_reports_follow_their_memory_to_its_heir_and_keep_their_author(
     alice: Caller, bob: Caller, olga: Caller, ada: Caller, fact: MemoryRecord
 ) -> None:
     report(bob, ReportMemories(wrong=[fact.pk], note="no"))
-    ownership.hand_over(ada, old=alice.email, new=olga.email)
+    hand_overs.hand_over(ada, old=alice.email, new=olga.email)
     fact.refresh_from_db()
     assert [one.by for one in reports_about(olga, fact).doubts] == [bob.email]
     with identity.acting_as(alice):

@@ -14,7 +14,7 @@ from foundation.people.caller import Caller, system_caller
 from memories import services
 from memories.models import IndexJob, MemoryRecord, MemoryRevision, Passage, Status, Tombstone, Visibility
 from memories.operations import Erase, Forget, Remember, Restore, Revise, Share, Supersede, Verify
-from memories.writing import erasure, ownership
+from memories.writing import erasure, hand_overs
 from memories.writing.bulk_import import remember_many
 from memory_project.models import AuditEvent
 from tests.conftest import REFUNDS
@@ -391,12 +391,12 @@ def test_erasing_the_middle_of_a_chain_links_its_neighbors(alice: Caller, fact: 
 
 def test_ownership_can_be_moved_and_moved_back(alice: Caller, ada: Caller, fact: MemoryRecord) -> None:
     with pytest.raises(Forbidden):
-        ownership.hand_over(alice, old="alice@example.org", new="new@example.org")
-    moved = ownership.hand_over(ada, old="alice@example.org", new="New@Example.org")
+        hand_overs.hand_over(alice, old="alice@example.org", new="new@example.org")
+    moved = hand_overs.hand_over(ada, old="alice@example.org", new="New@Example.org")
     assert moved.counts == {"memories": 1}
     fact.refresh_from_db()
     assert (fact.created_by, fact.metadata) == ("new@example.org", {"legacy_created_by": "alice@example.org"})
-    ownership.undo_hand_over(ada, hand_over_id=moved.pk)
+    hand_overs.undo_hand_over(ada, hand_over_id=moved.pk)
     fact.refresh_from_db()
     assert (fact.created_by, fact.metadata) == ("alice@example.org", {})
 

@@ -16,7 +16,7 @@ from memories import services
 from memories.models import Lexeme, LexemeChange, MemoryRecord
 from memories.operations import Erase, Forget, Remember, Restore, Revise, Share, Supersede
 from memories.retrieval import term_changes, term_statistics
-from memories.writing import erasure, ownership
+from memories.writing import erasure, hand_overs
 
 pytestmark = pytest.mark.django_db
 COUNTS = ("lexeme", "owner", "persona", "rough", "documents")
@@ -63,9 +63,9 @@ def test_counts_follow_every_kind_of_change(alice: Caller, bob: Caller, olga: Ca
     assert not Lexeme.objects.filter(lexeme="zandwort").exists()
 
     services.restore(olga, Restore(record_id=forgotten.pk))
-    moved = ownership.hand_over(ada, old=alice.email, new=olga.email)
+    moved = hand_overs.hand_over(ada, old=alice.email, new=olga.email)
     assert_counts_are_those_of_all_memories()
-    ownership.undo_hand_over(ada, hand_over_id=moved.pk)
+    hand_overs.undo_hand_over(ada, hand_over_id=moved.pk)
     assert_counts_are_those_of_all_memories()
 
 

@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from analysis.models import Action, Ingest
 from foundation.people.caller import Caller, system_caller
-from knowledge.changesets import writes
+from knowledge.changesets import delivery
 from knowledge.changesets.apply import resume
 from knowledge.models import ChangeOutcome, Changeset
 from memory_project.accounts.tokens import create_token
@@ -119,13 +119,13 @@ def test_an_apply_stops_between_two_writes_and_can_be_resumed(
     insight_id = content_of(as_caller(alice, lambda c: c.call_tool("capture_insight", captured)))["insight_id"]
     approve = {"action": "approve", "insight_ids": [insight_id]}
     as_caller(cora, lambda client: client.call_tool("apply_knowledge", approve))
-    send = writes.CatalogWrite.send
+    send = delivery.CatalogWrite.send
 
     def slow(self: Any, change: Any) -> Any:
         time.sleep(0.2)
         return send(self, change)
 
-    monkeypatch.setattr(writes.CatalogWrite, "send", slow)
+    monkeypatch.setattr(delivery.CatalogWrite, "send", slow)
     changes = [{"change_type": "add_tag", "detail": f"Training{number}"} for number in range(10)]
     call = {"action": "apply", "entity_urn": ORDERS, "insight_ids": [insight_id], "changes": changes, "confirm": True}
     AuditEvent.objects.all().delete()

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from foundation.people.caller import system_caller
-from memory_project.mcp.server import enabled_tools
+from memory_project.mcp.tool_list import enabled_tools
 
 FILE = Path(__file__).parent.parent / "data" / "tool_requests.jsonl"
 REQUESTS = [json.loads(line.replace('"ID"', f'"{"0" * 32}"')) for line in FILE.read_text().splitlines()]

@@ -33,7 +33,7 @@ from memories.conversation import wipe
 from memories.conversation.operations import Wipe
 from memories.models import MemoryRecord, Visibility
 from memories.operations import Erase, Forget, Restore, Share, Supersede, Verify
-from memories.writing import erasure, ownership
+from memories.writing import erasure, hand_overs
 from memory_project.accounts import people
 from memory_project.models import Notification, User
 from memory_project.notifications.webhooks import endpoints, posting, sending
@@ -276,7 +276,7 @@ def test_a_heir_confirms_the_url_before_anything_is_sent(
     alice: Caller, bob: Caller, ada: Caller, fact: MemoryRecord, receiver: Any
 ) -> None:
     endpoint, old_secret = subscribe(bob, receiver.url)
-    ownership.hand_over(ada, old=bob.email, new=alice.email)
+    hand_overs.hand_over(ada, old=bob.email, new=alice.email)
     services.verify(alice, Verify(record_id=fact.pk))
     assert sent(receiver) == []
     endpoint.refresh_from_db()

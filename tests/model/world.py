@@ -42,7 +42,7 @@ from knowledge.contradictions import verdicts
 from knowledge.contradictions.operations import GiveVerdict
 from knowledge.debt import computation, interviews
 from knowledge.debt.operations import AnswerInterview, AskQuestions, PassOver, UndoAnswer
-from knowledge.freshness import comparison
+from knowledge.freshness import stale_detection
 from knowledge.insights import lifecycle
 from knowledge.insights.capture import capture
 from knowledge.models import CaveatWaiver, Changeset, Contradiction, Insight, InterviewQuestion
@@ -72,7 +72,7 @@ from memories.retrieval.recall import recall
 from memories.use.citations import queries as citations
 from memories.use.citations import services as citing
 from memories.use.citations.operations import ChangeCiting
-from memories.writing import entity_assignment, erasure, feedback, ownership, undo
+from memories.writing import entity_assignment, erasure, feedback, hand_overs, undo
 from memories.writing.rescoping import rescope
 from memory_project.models import Notification, User
 from tests.knowledge.conftest import schema_of
@@ -238,7 +238,7 @@ class World:
         caveat_waivers.reinstate(self.callers[person], operation)
 
     def hand_over(self, person: str, old: str, new: str) -> None:
-        ownership.hand_over(self.callers[person], old=email(old), new=email(new))
+        hand_overs.hand_over(self.callers[person], old=email(old), new=email(new))
 
     def erase(self, person: str, name: str) -> None:
         erasure.erase(self.callers[person], Erase.read({"record_id": self.ids[name], "confirm": True}))
@@ -367,7 +367,7 @@ class World:
     # -- the catalog, changed by others ---------------------------------------------------------------------
 
     def check(self) -> None:
-        comparison.check_all_entities(ALL_CHECKED)
+        stale_detection.check_all_entities(ALL_CHECKED)
 
     @contextmanager
     def by_others(self) -> Iterator[LocalCatalog]:

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from foundation.operations.errors import DomainError, NotFound
 from foundation.people.caller import system_caller
 from memories.models import HandOver
-from memories.writing import ownership
+from memories.writing import hand_overs
 
 
 class Command(BaseCommand):
@@ -23,19 +23,19 @@ class Command(BaseCommand):
         caller = system_caller()
         try:
             if undo:
-                taken = ownership.undo_hand_over(caller, hand_over_id=self._last(old, new).pk)
+                taken = hand_overs.undo_hand_over(caller, hand_over_id=self._last(old, new).pk)
                 kept = taken.pop("kept")
                 note = f"; {kept} are gone or belong to someone else" if kept else ""
-                self.stdout.write(f"taken back by {old}: {ownership.describe(taken) or 'nothing'}{note}")
+                self.stdout.write(f"taken back by {old}: {hand_overs.describe(taken) or 'nothing'}{note}")
                 return
-            moved = ownership.hand_over(caller, old=old, new=new)
+            moved = hand_overs.hand_over(caller, old=old, new=new)
         except DomainError as error:
             raise CommandError(error.message) from None
-        stays = f"; {new} has these already, so they stay: {ownership.describe(moved.stays)}" if moved.stays else ""
-        self.stdout.write(f"moved from {old} to {new}: {ownership.describe(moved.counts) or 'nothing'}{stays}")
+        stays = f"; {new} has these already, so they stay: {hand_overs.describe(moved.stays)}" if moved.stays else ""
+        self.stdout.write(f"moved from {old} to {new}: {hand_overs.describe(moved.counts) or 'nothing'}{stays}")
 
     def _last(self, old: str, new: str) -> HandOver:
-        for row in ownership.open_hand_overs(old):
+        for row in hand_overs.open_hand_overs(old):
             if row.to_owner == new.strip().lower():
                 return row
         raise NotFound(f"nothing was moved from {old} to {new} that could be taken back")

@@ -15,7 +15,7 @@ from django_q.tasks import async_task
 
 from foundation import embedding
 from foundation.operations.errors import NotFound
-from knowledge.freshness import comparison
+from knowledge.freshness import stale_detection
 from memories.retrieval import index_status
 from memory_project.admin.pages.people import operator_of
 from memory_project.portal.templatetags.charts import ChartPoint
@@ -35,7 +35,7 @@ def indexing(request: HttpRequest, **admin: Any) -> HttpResponse:
         "vector_count": sum(count for _, count in points),
         "took": took,
         "causes": index_status.causes(),
-        "catalog_degraded": comparison.degraded(),
+        "catalog_degraded": stale_detection.degraded(),
         "may_act": operator_of(request).is_operator,
     }
     template = "operate/_indexing.html" if request.htmx else "operate/indexing.html"  # type: ignore[attr-defined]

@@ -25,7 +25,7 @@ from foundation.people.models import Persona, PersonaMembership
 from foundation.people.permissions import caller_from_request
 from memories import queries
 from memories.models import MemoryRecord
-from memories.writing import ownership
+from memories.writing import hand_overs
 from memory_project.accounts import connected_apps, people, tokens
 from memory_project.models import CompanyIdentity, User
 from memory_project.web.error_labels import message_with_label
@@ -93,8 +93,8 @@ def _person(request: HttpRequest, caller: Caller, person: User, link: str = "") 
         "apps": connected_apps.listed(person)[:50],
         "colleagues": User.objects.filter(is_active=True).exclude(pk=person.pk)[:500],
         "hand_overs": [
-            (row, ownership.describe(row.counts), ownership.describe(row.stays))
-            for row in ownership.open_hand_overs(person.email)
+            (row, hand_overs.describe(row.counts), hand_overs.describe(row.stays))
+            for row in hand_overs.open_hand_overs(person.email)
         ],
         "company_identity": CompanyIdentity.objects.filter(person=person).first(),
         "has_second_factor": is_mfa_enabled(person),
@@ -133,14 +133,14 @@ def _hand_over(caller: Caller, person: User, form: QueryDict) -> str:
     if form.get("confirm") != "yes":
         raise Invalid(gettext("is missing: tick the box to hand everything over"), field="confirm")
     moved = people.offboard(caller, person=person, to=form.get("to", ""))
-    counts = ownership.describe(moved.counts) or gettext("nothing")
+    counts = hand_overs.describe(moved.counts) or gettext("nothing")
     return gettext("Handed over: %(counts)s. The account is disabled.") % {"counts": counts}
 
 
 def _take_back(caller: Caller, person: User, form: QueryDict) -> str:
     counts = people.undo_offboarding(caller, person=person, hand_over_id=form.get("hand_over", ""))
     kept = counts.pop("kept")
-    lines = [gettext("Taken back: %(counts)s.") % {"counts": ownership.describe(counts) or gettext("nothing")}]
+    lines = [gettext("Taken back: %(counts)s.") % {"counts": hand_overs.describe(counts) or gettext("nothing")}]
     if kept:
         lines.append(
             ngettext(

@@ -25,7 +25,7 @@ from analysis.models import Action, ActionState, Ingest, IngestState
 from foundation import embedding
 from foundation.database import identity
 from foundation.operations.errors import DomainError, NotFound
-from knowledge.freshness import comparison
+from knowledge.freshness import stale_detection
 from knowledge.models import Changeset, ChangesetState
 from memories.models import Batch, IndexJob
 from memories.models.index_job import JobStatus
@@ -121,7 +121,7 @@ def test_connection(request: HttpRequest) -> HttpResponse:
 def _parts(unreadable: int) -> list[SystemPart]:
     """Return the state of what runs. Row-level security and backups are among the checks of the same page."""
     state = embedding.state()
-    catalog = comparison.degraded()
+    catalog = stale_detection.degraded()
     overdue = Schedule.objects.filter(next_run__lt=timezone.now() - LATE).exclude(repeats=schedules.PAUSED).count()
     worker = _worker(overdue, OrmQ.objects.count(), unreadable)
     is_model_on = state["state"] in ("ready", "idle", "loading")

@@ -24,7 +24,7 @@ from memories.models.index_job import Trigger
 from memories.portability import ExportKind, Parent, Values, to_json
 from memories.portable_kinds import PROPOSAL, kinds, marked
 from memories.retrieval import indexing
-from memories.writing.duplicates import normalized_key, proposals
+from memories.writing.exact_duplicates import normalized_key, proposals
 from memory_project.exchange.imports.rows import TakeOverOutcome
 
 OF = "$of"  # key that the reader adds: the person whose export it is, perhaps the importer under another address

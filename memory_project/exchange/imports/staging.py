@@ -36,7 +36,7 @@ from memories.models import MemoryRecord, Status, Visibility
 from memories.operations import Remember
 from memories.validity import rules
 from memories.validity.scopes.choices import scope_for
-from memories.writing.duplicates import normalized_key, same_texts
+from memories.writing.exact_duplicates import normalized_key, same_texts
 from memory_project.exchange.imports import files
 from memory_project.exchange.imports.formats import FORMATS, comma_separated, front_matter
 from memory_project.exchange.imports.formats.archives import is_archive

@@ -24,7 +24,7 @@ from memories.models import MemoryRecord, Status, Visibility
 from memories.models.fields import ContentKey
 from memories.operations import Forget, Revise, Supersede
 from memories.writing.bulk_import import remember_many
-from memories.writing.duplicates import lock_duplicates, normalized_key
+from memories.writing.exact_duplicates import lock_duplicates, normalized_key
 from memory_project.exchange.subscriptions import folders, git
 from memory_project.exchange.subscriptions.models import (
     OPEN_RUNS,

@@ -172,7 +172,7 @@ def connection_for(options: dict[str, Any], token: str) -> ClientConnection:
 
 
 def check_toolsets(names: list[str], options: dict[str, Any]) -> None:
-    from memory_project.mcp.server import enabled_tools  # noqa: PLC0415 - takes half a second
+    from memory_project.mcp.tool_list import enabled_tools  # noqa: PLC0415 - takes half a second
 
     if options["toolsets"] and not names:
         raise Invalid("names none", field="toolsets", allowed="toolsets separated by commas, or all")

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from foundation.tools.declaration import Tool
 from memory_project.mcp.reference import reference
-from memory_project.mcp.server import enabled_tools
+from memory_project.mcp.tool_list import enabled_tools
 
 
 class Command(BaseCommand):

@@ -9,7 +9,7 @@ import httpx
 from django.conf import settings
 from django.utils.translation import gettext_noop
 
-from knowledge.freshness import comparison
+from knowledge.freshness import stale_detection
 from memory_project.operating.doctor.findings import HealthFinding, ok, problem, text, warning
 
 TIMEOUT_S = 2.5
@@ -81,7 +81,7 @@ def catalog() -> HealthFinding:
 
 def last_comparison() -> HealthFinding:
     """Report what the last comparison of memories with the catalog could not do. Raises DatabaseError."""
-    note = comparison.degraded()
+    note = stale_detection.degraded()
     if not note:
         return ok(gettext_noop("the last comparison with the memories was complete"))
     found = text(gettext_noop("The last comparison of memories with the catalog was incomplete: %(note)s"), note=note)

@@ -14,8 +14,8 @@ from django.utils.translation import gettext, gettext_lazy
 from foundation.people.caller import Caller
 from knowledge.insights.seen import PROPOSAL_EDITED, ChangedMeanwhile, DecisionStep, version_of
 from knowledge.models import Insight, InsightState
-from knowledge.review.cases import QUESTIONS, REASONS
 from knowledge.review.queue import Queue
+from knowledge.review.review_page import QUESTIONS, REASONS
 from memory_project.accounts.names import name_of
 
 # The states in which a decision can be repeated after its curator has seen what colleagues did meanwhile.

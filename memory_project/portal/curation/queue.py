@@ -35,8 +35,8 @@ from knowledge.models import Insight, InsightState
 from knowledge.portable_kinds import INSIGHT_COLUMNS
 from knowledge.review import queue as queues
 from knowledge.review import suggested
-from knowledge.review.cases import QUESTIONS, REASONS
 from knowledge.review.queue import Queue
+from knowledge.review.review_page import QUESTIONS, REASONS
 from memories.models import Batch, Category, Confidence
 from memories.queries import capped_counts
 from memories.writing import bulk_actions

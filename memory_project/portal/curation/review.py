@@ -30,8 +30,8 @@ from knowledge.insights.seen import ChangedMeanwhile, repeats, version_of, versi
 from knowledge.models import ChangesetState, DecisionKind, Insight, InsightState
 from knowledge.operations import Edit
 from knowledge.review import clarifications, decisions, snooze, suggested
-from knowledge.review.cases import MAX_ALIKE, QUESTIONS, REASONS, also_waiting, build_case, decided_today
 from knowledge.review.queue import Queue, QueuePosition
+from knowledge.review.review_page import MAX_ALIKE, QUESTIONS, REASONS, also_waiting, build_case, decided_today
 from memories.models import MemoryRecord
 from memory_project.accounts.names import name_of
 from memory_project.portal.curation.conflicts import conflict_of, steps_for, typed_note

@@ -23,7 +23,7 @@ from knowledge.catalog.entity_view import short_name
 from knowledge.changesets import diff
 from knowledge.contradictions.cases import PairSide
 from knowledge.models import Change
-from knowledge.review.cases import CatalogEffect
+from knowledge.review.review_page import CatalogEffect
 from memories import queries
 from memories.extensions import EntityCandidate
 from memories.models import MemoryRecord

@@ -52,7 +52,7 @@ from memories.retrieval.recall import hints_about
 from memories.use import attachments, reports
 from memories.use.citations import queries as citations
 from memories.validity.scopes.choices import choices, labels
-from memories.writing import entity_assignment, erasure, feedback, ownership, undo, validity
+from memories.writing import entity_assignment, erasure, feedback, hand_overs, undo, validity
 from memories.writing.revision import can_review, last_revision, may_verify
 from memories.writing.seen import memory_versions, unchanged, version_after
 from memories.writing.verification import last_verifications
@@ -337,13 +337,13 @@ def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     erased = erasure.erase(caller, Erase.read({"record_id": record_id, "confirm": is_confirmed}))
     sentences = [gettext("Permanently erased.")]
     if erased.removed:
-        sentences.append(gettext("Removed with it: %(list)s.") % {"list": ownership.describe(erased.removed)})
+        sentences.append(gettext("Removed with it: %(list)s.") % {"list": hand_overs.describe(erased.removed)})
     if erased.same_words:
         text = gettext(
             "Other texts that you can read have the same words: %(list)s."
             " They are no copies of the memory, so they stay."
         )
-        sentences.append(text % {"list": ownership.describe(erased.same_words)})
+        sentences.append(text % {"list": hand_overs.describe(erased.same_words)})
     return " ".join(sentences)
 
 

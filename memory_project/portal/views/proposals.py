@@ -27,7 +27,7 @@ from knowledge.models import InsightState
 from knowledge.operations import AnswerQuestion, Capture
 from knowledge.portable_kinds import INSIGHT_COLUMNS
 from knowledge.review import clarifications
-from knowledge.review.cases import CatalogEffect, effect_of_draft, problems_of
+from knowledge.review.review_page import CatalogEffect, effect_of_draft, problems_of
 from memories import queries as memories
 from memories.models import Category
 from memories.validity.scopes.choices import choices

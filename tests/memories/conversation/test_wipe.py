@@ -25,7 +25,7 @@ from memories.conversation.models import WipeRequest
 from memories.models import MemoryRecord
 from memories.operations import MarkFeedback, Remember, ReportMemories, Revise, Supersede
 from memories.use import reports
-from memories.writing import feedback, ownership
+from memories.writing import feedback, hand_overs
 from memory_project.models import AuditEvent, User
 from tests.knowledge.changeset_examples import apply, change
 from tests.mcp_client import as_caller
@@ -192,7 +192,7 @@ def test_the_wipe_covers_every_column_that_may_name_a_person() -> None:
 
 def test_a_wipe_removes_the_name_of_a_former_owner(alice: Caller, bob: Caller, ada: Caller) -> None:
     record = services.remember(alice, Remember(content="Orders close at ten at night.")).record
-    ownership.hand_over(ada, old=alice.email, new=bob.email)
+    hand_overs.hand_over(ada, old=alice.email, new=bob.email)
     call(replace(alice, rights=frozenset({WIPE})), "wipe_user_data", confirm=True)
     record.refresh_from_db()
     assert record.metadata["legacy_created_by"].startswith("wiped-")

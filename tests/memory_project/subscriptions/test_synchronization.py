@@ -20,7 +20,7 @@ from knowledge.operations import Capture
 from memories import services as memories
 from memories.models import MemoryRecord, Status
 from memories.operations import Erase, Forget, Remember, Restore, Revise, Share, Supersede
-from memories.writing import ownership
+from memories.writing import hand_overs
 from memories.writing.erasure import erase
 from memory_project.exchange.subscriptions import operations, services, synchronization, tasks
 from memory_project.exchange.subscriptions.models import RunState, Subscription, SubscriptionItem, SubscriptionRun
@@ -365,7 +365,7 @@ def test_a_hand_over_moves_the_subscription(
     folder: Subscription, docs: Path, sync: Sync, ada: Caller, bob: Caller
 ) -> None:
     sync(folder)
-    ownership.hand_over(ada, old=ada.email, new=bob.email)
+    hand_overs.hand_over(ada, old=ada.email, new=bob.email)
     folder.refresh_from_db()
     (docs / "refunds.md").write_text(NEW_REFUNDS)
     assert sync(folder).counts == {"changed": 1, "unchanged": 2}

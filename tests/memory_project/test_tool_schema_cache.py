@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from memory_project.mcp import tool_list_cache
-from memory_project.mcp.server import enabled_tools
+from memory_project.mcp import tool_schema_cache
+from memory_project.mcp.tool_list import enabled_tools
 
 
 @pytest.fixture
@@ -22,17 +22,17 @@ def home(settings: Any, tmp_path: Path) -> Path:
 
 def test_the_cached_list_equals_the_computed_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = enabled_tools(["all"])
-    first = tool_list_cache.advertised_tools(tools)
-    monkeypatch.setattr(tool_list_cache, "advertise", lambda tool: pytest.fail("made anew"))
-    assert tool_list_cache.advertised_tools(tools) == first
+    first = tool_schema_cache.advertised_tools(tools)
+    monkeypatch.setattr(tool_schema_cache, "advertise", lambda tool: pytest.fail("made anew"))
+    assert tool_schema_cache.advertised_tools(tools) == first
 
 
 def test_each_toolset_has_its_own_file_until_the_code_changes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tool_list_cache.advertised_tools(enabled_tools(["all"]))
-    tool_list_cache.advertised_tools(enabled_tools(["memory"]))
+    tool_schema_cache.advertised_tools(enabled_tools(["all"]))
+    tool_schema_cache.advertised_tools(enabled_tools(["memory"]))
     assert len(list(home.iterdir())) == 2
-    monkeypatch.setattr(tool_list_cache, "_fingerprint", lambda: "other")
-    tool_list_cache.advertised_tools(enabled_tools(["memory"]))
+    monkeypatch.setattr(tool_schema_cache, "_fingerprint", lambda: "other")
+    tool_schema_cache.advertised_tools(enabled_tools(["memory"]))
     assert [file.name.partition("-")[0] for file in home.iterdir()] == ["other"]
 
 
@@ -44,21 +44,21 @@ def test_a_change_of_any_package_makes_a_new_list(package: str, monkeypatch: pyt
         listed.append(root_dir)
         return glob(pattern, root_dir=root_dir, recursive=recursive)
 
-    monkeypatch.setattr(tool_list_cache, "glob", noted)
-    tool_list_cache._fingerprint()
+    monkeypatch.setattr(tool_schema_cache, "glob", noted)
+    tool_schema_cache._fingerprint()
     assert str(Path(__file__).resolve().parents[2] / package) in listed
 
 
 def test_a_broken_or_unwritable_file_is_ignored(home: Path) -> None:
     tools = enabled_tools(["memory"])
-    first = tool_list_cache.advertised_tools(tools)
+    first = tool_schema_cache.advertised_tools(tools)
     (file,) = home.iterdir()
     file.write_text("[{")
-    assert tool_list_cache.advertised_tools(tools) == first
+    assert tool_schema_cache.advertised_tools(tools) == first
     file.unlink()
     home.rmdir()
     home.write_text("no folder")
-    assert tool_list_cache.advertised_tools(tools) == first
+    assert tool_schema_cache.advertised_tools(tools) == first
 
 
 HEAVY = ("numpy", "onnxruntime", "tokenizers", "torch", "datahub", "duckdb", "rest_framework.views")
@@ -69,7 +69,7 @@ def test_listing_tools_imports_no_slow_library() -> None:
     unused_toolsets = ("knowledge.graph.mcp_tools", "memories.conversation.mcp_tools")
     lines = [
         "import django, sys; django.setup()",
-        "from memory_project.mcp.server import enabled_tools",
+        "from memory_project.mcp.tool_list import enabled_tools",
         "enabled_tools(['memory', 'knowledge', 'analysis', 'query'])",
         f"print([name for name in {(*HEAVY, *unused_toolsets)!r} if name in sys.modules])",
     ]

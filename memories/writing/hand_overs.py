@@ -24,7 +24,7 @@ from memories import extensions
 from memories.models import HandOver, MemoryRecord, MemoryRevision, Status
 from memories.use.citations.changes import note_changes
 from memories.writing.correction_chains import reactivate
-from memories.writing.duplicates import proposals
+from memories.writing.exact_duplicates import proposals
 from memories.writing.revision import revised
 
 BATCH = 1_000  # number of memories that are loaded at once
