@@ -28,7 +28,16 @@ SCANNED = (*APPS, "distribution")
 USERS = ("bench", "manage.py")  # what these use is used
 KINDS = ("function", "class", "method", "property", "import")
 # Registered by these decorators, or called by the program that loads them.
-DECORATORS = ["@*register*", "@receiver", "@*.filter", "@*.simple_tag", "@*.inclusion_tag", "@fault", "@*validator*"]
+DECORATORS = [
+    "@*register*",
+    "@receiver",
+    "@*.filter",
+    "@*.simple_tag",
+    "@*.inclusion_tag",
+    "@fault",
+    "@*validator*",
+    "@health_check",
+]
 # Found by name, by Django or by us: see memories/extensions.py for the extensions.
 NAMES = ("Meta", "*Config", "*Extension", "Command", "__*__")
 WORD = re.compile(r"\w+")

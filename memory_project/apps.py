@@ -30,7 +30,5 @@ class MemoryProjectConfig(AppConfig):
 def _register_checks_and_receivers() -> None:
     """Register what a server over stdio has no use for: checks of the settings, sign-ins, and effects of migrations."""
     from memory_project import receivers  # noqa: F401, PLC0415 - register themselves
-    from memory_project.operating import pooler_checks, system_checks  # noqa: F401, PLC0415 - register themselves
-    from memory_project.operating.observability import setting_checks  # noqa: F401, PLC0415
-    from memory_project.operating.shared import checks as machine_checks  # noqa: F401, PLC0415
+    from memory_project.operating import system_checks  # noqa: F401, PLC0415 - registers itself
     from memory_project.operating.shared import receivers as machine_receivers  # noqa: F401, PLC0415

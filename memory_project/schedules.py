@@ -67,7 +67,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "send webhook events": ("memory_project.notifications.webhooks.tasks.send_webhook_events", 1),
         "send webhooks": ("memory_project.tasks.send_webhooks", 60),
         "run subscriptions to sources": ("memory_project.exchange.subscriptions.tasks.queue_due", 1),
-        "check other systems": ("memory_project.operating.doctor.tasks.check_other_systems", 10),
+        "check other systems": ("memory_project.operating.doctor.tasks.check_health", 10),
         "delete expired analyses": ("analysis.tasks.delete_expired_sessions", 60),
         "run checks of memories": ("analysis.tasks.run_due_checks", 10),
         "link memories to entities": ("knowledge.tasks.link_memories", 10),

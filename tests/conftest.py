@@ -17,6 +17,7 @@ from math import inf
 from typing import Any
 
 import pytest
+from django.core.cache import caches
 from django.db import connection
 
 from analysis.checks import presence
@@ -77,6 +78,12 @@ def no_checks_yet() -> None:
 def no_marked_days() -> None:
     """Forget which keys have called today, because another test may have counted them in a database that is gone."""
     rate_limits._marked_days.clear()
+
+
+@pytest.fixture(autouse=True)
+def empty_process_cache() -> None:
+    """Forget counts that another test's pages have kept for a minute."""
+    caches["process"].clear()
 
 
 @pytest.fixture(autouse=True)

@@ -36,7 +36,14 @@ class CommonplaceAdminSite(AdminSite):
         return context
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
-        from memory_project.admin.pages import indexing, people, second_approval, system, upstream_tools  # noqa: PLC0415 - needs the models
+        from memory_project.admin.pages import (  # noqa: PLC0415 - needs the models
+            connected_systems,
+            indexing,
+            people,
+            second_approval,
+            system,
+            upstream_tools,
+        )
         from memory_project.portal.views import activity  # noqa: PLC0415 - needs the models
 
         view = self.admin_view
@@ -50,7 +57,8 @@ class CommonplaceAdminSite(AdminSite):
             path("people/<int:person_id>/<slug:act>/", view(people.change_person), name="person-act"),
             path("second-approval/", view(second_approval.second_approval), name="second-approval"),
             path("system/", view(system.system), name="system"),
-            path("system/test/", view(system.test_connection), name="system-test"),
+            path("system/connected/", view(connected_systems.connected_systems), name="connected-systems"),
+            path("system/test/", view(connected_systems.test_connection), name="system-test"),
             path("upstream-tools/", view(upstream_tools.tool_list), name="upstream-tools"),
             path("upstream-tools/undo/", view(upstream_tools.undo), name="upstream-tools-undo"),
             path(

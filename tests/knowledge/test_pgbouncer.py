@@ -34,9 +34,9 @@ from memories.operations import RecallMemories, Remember
 from memories.retrieval import vector_index
 from memories.retrieval.recall import recall
 from memories.writing.bulk_import import remember_many
-from memory_project.operating import pooler_checks
 from memory_project.operating.backups import archive
 from memory_project.operating.backups.programs import BackupFailed
+from memory_project.operating.doctor import database, table_facts
 from tests.knowledge.changeset_examples import CASES, apply
 from tests.knowledge.test_changesets_disturbed import (  # noqa: F401 - collected here again, to run through the pooler
     test_if_two_curators_apply_at_once_one_gets_a_conflict,
@@ -216,21 +216,20 @@ def test_an_owner_who_connects_through_the_pooler_is_told_and_gets_no_backup(
     settings.DATABASE_URL = "postgresql://elsewhere/commonplace"
     names = ("USER", "PASSWORD", "HOST", "PORT")
     settings.DATABASE_OWNER = {name: connection.settings_dict[name] for name in names}
-    (warning,) = pooler_checks.check_owner_connection(databases=["default"])
-    assert warning.id == "commonplace.W020"
+    assert database.owner_connection().state == "warning"
     with pytest.raises(BackupFailed, match="address of PostgreSQL itself"):
         archive.write(tmp_path / "backup")
-    settings.DATABASE_OWNER |= pooler.server
-    assert pooler_checks.check_owner_connection(databases=["default"]) == []
+    settings.DATABASE_OWNER |= {"HOST": pooler.server["HOST"], "PORT": pooler.server["PORT"] or "5432"}
+    assert database.owner_connection().state == "ok"
 
 
 def test_search_settings_that_are_missing_are_reported(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    assert pooler_checks.check_search_settings(databases=["default"]) == []
+    assert database.search_settings(table_facts.read()).state == "ok"
     without = partial(transaction_settings._whole_statement, search=())
     monkeypatch.setattr(transaction_settings, "_whole_statement", lambda wanted, role, search: without(wanted, role))
-    (first, *_) = pooler_checks.check_search_settings(databases=["default"])
-    assert first.id == "commonplace.E020"
-    assert re.match(f"ivfflat.probes is (unset|1) instead of {settings.RECALL_PROBES}", first.msg)
+    finding = database.search_settings(table_facts.read())
+    assert finding.state == "problem"
+    assert re.search(rf"ivfflat.probes \((–|1) instead of {settings.RECALL_PROBES}\)", str(finding.found))
 
 
 def test_calls_are_refused_while_the_pooler_is_away_and_work_again_after_its_return(

@@ -18,8 +18,8 @@ from memory_project.accounts import people
 from memory_project.accounts.tokens import create_token
 from memory_project.management.commands.up import Command as Up
 from memory_project.models import ApiToken, AuditEvent, User
-from memory_project.operating import demo, system_checks
-from memory_project.operating.doctor import exposure
+from memory_project.operating import demo
+from memory_project.operating.doctor import exposure, systems
 from tests.pages import browser
 
 pytestmark = pytest.mark.django_db
@@ -171,6 +171,5 @@ def test_a_public_server_does_not_start_with_demo_passwords(
 def test_a_missing_package_is_reported_with_a_hint(settings: object, monkeypatch: pytest.MonkeyPatch) -> None:
 
     settings.DATAHUB_GMS_URL = "http://gms.example"  # type: ignore[attr-defined]
-    monkeypatch.setattr(system_checks, "find_spec", lambda name: None)
-    (fault,) = system_checks.check_datahub_settings()
-    assert "commonplace[datahub]" in (fault.hint or "")
+    monkeypatch.setattr(systems, "find_spec", lambda name: None)
+    assert "commonplace[datahub]" in str(systems.datahub_installed().fix)

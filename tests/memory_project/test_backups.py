@@ -26,7 +26,7 @@ from memory_project.operating.backups import archive, erased, rotation, verifica
 from memory_project.operating.backups.folders import private_folder, remove_leftovers
 from memory_project.operating.backups.models import Backup
 from memory_project.operating.backups.programs import BackupFailed
-from memory_project.operating.backups.state import state
+from memory_project.operating.doctor import storage, table_facts
 
 pytestmark = pytest.mark.django_db
 Committed = Callable[..., Any]
@@ -78,7 +78,7 @@ def test_one_backup_a_day_is_written_and_the_oldest_are_deleted(folder: Path) ->
     assert Path(newest.path).stat().st_mode & 0o777 == 0o600
     assert archive.read_manifest(Path(newest.path))["rows"]["memory_records"] == 0
     assert Backup.objects.filter(deleted_at=None).count() == 3
-    assert state().state == "ok"
+    assert storage.last_backup(table_facts.read()).state == "ok"
 
 
 @pytest.mark.parametrize("key", sorted(archive.REQUIRED))
@@ -97,7 +97,8 @@ def test_a_failed_backup_is_mailed_once_and_tried_again_after_an_hour(
     folder.write_text("a file where the folder should be")
     assert rotation.run_if_due().startswith("failed")
     assert rotation.run_if_due() == "not due"
-    assert (state().state, str(folder) in state().detail) == ("failed", True)
+    finding = storage.last_backup(table_facts.read())
+    assert (finding.state, str(folder) in str(finding.found)) == ("problem", True)
     Backup.objects.update(created_at=timezone.now() - timedelta(hours=2))
     assert rotation.run_if_due().startswith("failed")
     assert [message.to for message in mail.outbox] == [[admin_user.email]]
@@ -106,7 +107,7 @@ def test_a_failed_backup_is_mailed_once_and_tried_again_after_an_hour(
     folder.unlink()
     Backup.objects.update(created_at=timezone.now() - timedelta(hours=2))
     assert "written" in rotation.run_if_due()
-    assert state().state == "ok"
+    assert storage.last_backup(table_facts.read()).state == "ok"
 
 
 def test_a_machine_without_the_folder_writes_none(folder: Path, settings: Any) -> None:

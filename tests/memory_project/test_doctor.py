@@ -29,10 +29,22 @@ from django_q.models import OrmQ, Schedule
 from memories.models import MemoryRecord
 from memory_project.models import User
 from memory_project.operating.backups.models import Backup
-from memory_project.operating.doctor import database, examination, recall, storage, systems, tasks, web, work
+from memory_project.operating.doctor import (
+    database,
+    examination,
+    recall,
+    storage,
+    systems,
+    table_facts,
+    tasks,
+    web,
+    work,
+)
 from memory_project.operating.doctor.facts import Facts, read
 from memory_project.operating.doctor.findings import FindingState, HealthFinding, text, warning
+from memory_project.operating.doctor.registry import CHECKS, Reads, of_kinds
 from memory_project.operating.examinations.models import Examination
+from memory_project.operating.observability import installation_metrics
 from memory_project.operating.postgres.server import APPLICATION
 from tests.conftest import person
 from tests.pages import browser
@@ -56,8 +68,9 @@ DOUBTFUL = (FindingState.WARNING, True)
 
 
 def test_a_sound_database_has_no_problems(facts: Facts) -> None:
-    sound = [check(facts) for check in examination.OF_FACTS if check not in (database.role, database.row_security)]
-    sound += [database.server(facts), database.connections(facts), database.migrations(), database.dimension()]
+    checks = [check.run for check in of_kinds(Reads.FACTS)]
+    sound = [check(facts) for check in checks if check not in (database.role, database.row_security)]
+    sound += [database.migrations(), database.dimension()]
     assert {state_and_fix(finding) for finding in sound} == {SOUND}, sound
     # tests connect as a superuser, which is not sound
     assert state_and_fix(database.role(facts)) == state_and_fix(database.row_security(facts)) == DOUBTFUL
@@ -100,8 +113,8 @@ def test_a_pooler_that_settings_deny_is_reported(facts: Facts, settings: Any) ->
 def test_pools_of_many_processes_do_not_fit(facts: Facts, settings: Any) -> None:
     settings.DATABASE_POOL_SIZE = 16
     enough = replace(facts, connections=97, used_by_others=0)
-    assert database.connections(enough, processes=5).state == FindingState.OK
-    finding = database.connections(enough, processes=6)
+    assert database.connections(replace(enough, web_processes=5)).state == FindingState.OK
+    finding = database.connections(replace(enough, web_processes=6))
     assert finding.state == FindingState.PROBLEM
     assert "100 connections" in str(finding.found)
 
@@ -133,25 +146,26 @@ def test_migrations_that_are_missing_or_newer_are_named() -> None:
 
 
 def test_vectors_of_another_model_of_the_same_dimension_are_noticed(fact: MemoryRecord) -> None:
-    assert recall.stored_vectors().state == FindingState.OK
+    assert recall.stored_vectors(table_facts.read()).state == FindingState.OK
     MemoryRecord.objects.filter(pk=fact.pk).update(embedding_model="another-384")
-    finding = recall.stored_vectors()
+    finding = recall.stored_vectors(table_facts.read())
     assert state_and_fix(finding) == BROKEN
     assert "another-384" in str(finding.found)
 
 
 def test_a_missing_worker_and_old_tasks_are_noticed() -> None:
     Schedule.objects.update(next_run=timezone.now())  # the tests' database may have been made a while ago
-    state = work.read()
-    assert [check(state).state for check in examination.OF_WORK] == [FindingState.OK] * 4
+    state = table_facts.read()
+    checks = [check for check in of_kinds(Reads.TABLES) if check.group == "work"]
+    assert [check.run(state).state for check in checks] == [FindingState.OK] * 5
     late = timezone.now() - timedelta(hours=2)
     Schedule.objects.create(func="memories.tasks.close_gaps", name="late", next_run=late, schedule_type="I", minutes=5)
     OrmQ.objects.create(key="commonplace", payload="x", lock=late)
-    state = work.read()
+    state = table_facts.read()
     assert (work.worker(state).state, work.queue(state).state) == (FindingState.PROBLEM, FindingState.PROBLEM)
     assert "120 minutes" in str(work.queue(state).found)
     Schedule.objects.filter(name="late").update(repeats=0)  # a schedule that is paused is never overdue
-    assert work.worker(work.read()).state == FindingState.OK
+    assert work.worker(table_facts.read()).state == FindingState.OK
 
 
 @pytest.mark.parametrize(
@@ -179,16 +193,18 @@ def test_the_address_and_proxies(settings: Any, check: Any, values: dict[str, An
 
 def test_disks_and_backups(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.COMMONPLACE_HOME = tmp_path
-    assert storage.last_backup().state == FindingState.WARNING
-    assert storage.restore_test().state == FindingState.UNKNOWN
+    tables = table_facts.read()
+    assert storage.last_backup(tables).state == FindingState.WARNING
+    assert storage.restore_test(tables).state == FindingState.UNKNOWN
     backup = Backup.objects.create(path=str(tmp_path / "monday.backup"), host=socket.gethostname())
-    assert (storage.last_backup().state, storage.backup_disk().state) == (FindingState.OK, FindingState.OK)
+    tables = table_facts.read()
+    assert (storage.last_backup(tables).state, storage.backup_disk(tables).state) == (FindingState.OK, FindingState.OK)
     backup.verified_at = timezone.now()
     backup.save()
-    assert storage.restore_test().state == FindingState.OK
+    assert storage.restore_test(table_facts.read()).state == FindingState.OK
     backup.verification_problem = "the table memory_records lacks 3 rows"
     backup.save()
-    assert (storage.restore_test().state, storage.last_backup().state) == (FindingState.PROBLEM, FindingState.PROBLEM)
+    assert storage.restore_test(table_facts.read()).state == FindingState.PROBLEM
     monkeypatch.setattr(storage, "FULL_BYTES", 10**18)
     assert state_and_fix(storage.data_disk()) == BROKEN
 
@@ -287,17 +303,17 @@ def test_the_system_page_shows_the_checks_and_what_a_worker_found(
     before = browser(ada_user).get(reverse("admin:system")).content.decode()
     assert "no worker has checked it yet" in before
     assert f"port {dead_port}, does not answer" not in before
-    tasks.check_other_systems()
+    tasks.check_health()
     after = browser(ada_user).get(reverse("admin:system")).content.decode()
     assert f"port {dead_port}, does not answer" in after
     assert "the role reads and writes rows only" in after  # a page runs with the application's role
     assert browser(alice_user).get(reverse("admin:system")).status_code == 302
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(7):
         examination.for_page()
     with translation.override("de"):
         stored = examination.for_page()
-    assert {result.name for result in stored} == set(examination.NAMES)
-    assert Examination.objects.count() == len(examination.SLOW)
+    assert {result.name for result in stored} == set(CHECKS)
+    assert Examination.objects.count() == len(CHECKS)
 
 
 def test_the_command_answers_while_the_database_is_down(tmp_path: Path, dead_port: int) -> None:
@@ -307,7 +323,7 @@ def test_the_command_answers_while_the_database_is_down(tmp_path: Path, dead_por
     report = json.loads(done.stdout)
     server = next(check for check in report["checks"] if check["name"] == "server")
     assert (report["state"], server["state"], "DATABASE_URL" in server["fix"]) == ("problem", "problem", True)
-    assert len(report["checks"]) == len(examination.NAMES)
+    assert len(report["checks"]) == len(CHECKS)
     assert "hunter-two" not in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert seconds < 30  # on a busy machine
@@ -334,11 +350,35 @@ def run_doctor(*arguments: str, **environment: str) -> tuple[subprocess.Complete
 def test_warnings_fail_only_if_they_should(monkeypatch: pytest.MonkeyPatch) -> None:
     from django.core.management import call_command
 
-    only = examination.ExaminationResult("web", "hosts", warning(text("found"), text("fix")))
+    only = examination.ExaminationResult(CHECKS["hosts"], warning(text("found"), text("fix")))
     monkeypatch.setattr(examination, "everything", lambda **options: [only])
     call_command("doctor")
     with pytest.raises(SystemExit):
         call_command("doctor", "--strict")
+
+
+def test_numbers_are_unique_and_a_broken_check_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = [check.number for check in CHECKS.values() if check.number]
+    assert len(set(numbers)) == len(numbers) > 15
+
+    def broken() -> HealthFinding:
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setitem(CHECKS, "hosts", replace(CHECKS["hosts"], run=broken))
+    results = {result.name: result.finding for result in examination.for_page()}
+    assert (results["hosts"].state, "no such thing" in str(results["hosts"].found)) == (FindingState.PROBLEM, True)
+    assert set(results) == set(CHECKS)
+
+
+def test_metrics_tell_the_states_that_a_worker_has_stored(settings: Any) -> None:
+    settings.ALLOWED_HOSTS = ["*"]
+    tasks.check_health()
+    rows = dict(Examination.objects.values_list("name", "finding__state"))
+    assert rows["hosts"] == "warning"
+    with connection.cursor() as cursor:
+        cursor.execute(installation_metrics.CHECKS)
+        states = {name: installation_metrics.STATES[state] for name, state in cursor.fetchall()}
+    assert (states["hosts"], states["server"], set(states)) == (1, 0, set(CHECKS))
 
 
 def test_an_outsider_gets_no_checks(olga_user: User) -> None:

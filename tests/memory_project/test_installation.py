@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from foundation.embedding import EmbedderUnavailable, minilm
 from foundation.embedding.providers import SentenceTransformers
 from memories.retrieval import rerank
-from memory_project.operating import system_checks
+from memory_project.operating.doctor import recall
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -148,7 +148,7 @@ def test_a_model_without_its_extra_names_the_command(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("name", ["EMBEDDING_PROVIDER", "RERANK_PROVIDER"])
 def test_the_checks_name_the_missing_extra(name: str, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     setattr(settings, name, "sentence-transformers")
-    monkeypatch.setattr(system_checks, "find_spec", lambda module: None)
-    [fault] = system_checks.check_models_are_installed()
-    assert name in fault.msg
-    assert "commonplace[models]" in (fault.hint or "")
+    monkeypatch.setattr(recall, "find_spec", lambda module: None)
+    finding = recall.models_installed()
+    assert name in str(finding.found)
+    assert "commonplace[models]" in str(finding.fix)

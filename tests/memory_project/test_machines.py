@@ -41,6 +41,7 @@ from memory_project.exchange.imports import staging, tasks
 from memory_project.exchange.imports.models import Import
 from memory_project.mcp.gateway.models import StoredCredential
 from memory_project.models import User
+from memory_project.operating.doctor import table_facts
 from memory_project.operating.shared import key_change, secret_key_check, shared_cache, shared_files
 from memory_project.operating.shared.migration_lock import single_migration
 from memory_project.operating.shared.models import CacheEntry, InstallationFact
@@ -173,7 +174,7 @@ def test_a_task_that_a_worker_can_not_read_waits_for_another_worker(
     browser = Client()
     browser.force_login(ada_user)
     page = browser.get(reverse("admin:system")).content.decode()
-    assert "1 queued task can&#x27;t be read by any worker" in page
+    assert "1 queued tasks can&#x27;t be read by any worker" in page
     assert "is signed with another secret key" in page
 
     use(first_key, settings, monkeypatch)
@@ -287,15 +288,15 @@ def test_machines_with_different_folders_are_reported(machines: Any, ada_user: U
     shared_files.note_folder()
     machines("south", "north")
     shared_files.note_folder()
-    assert shared_files.hosts_of_other_folders() == []
+    assert table_facts.read().other_folders == []
     machines("south")
     shared_files.note_folder()
-    assert shared_files.hosts_of_other_folders() == ["north"]
+    assert table_facts.read().other_folders == ["north"]
     page = browser.get(reverse("admin:system")).content.decode()
-    assert "other machines (north) keep their files elsewhere: set COMMONPLACE_FILES" in page
+    assert "other machines (north) keep their files elsewhere" in page
     old = timezone.now() - shared_files.KNOWN - timedelta(hours=1)
     InstallationFact.objects.filter(pk="files of north").update(changed_at=old)
-    assert shared_files.hosts_of_other_folders() == []
+    assert table_facts.read().other_folders == []
 
 
 def test_an_upload_that_another_machine_has_says_which_setting_is_needed(machines: Any, alice: Caller) -> None:

@@ -24,7 +24,6 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "review-one": (15, "reads the evidence of an insight, the effect on the catalog and the queue"),
     "roll-back": (14, "plans the roll-back against current values in the catalog"),
     "admin:index": (13, "names the model of the newest vector while no model is ready, and counts rows once a minute"),
-    "admin:system": (34, "checks, health, sources, upstreams, webhooks, work and storage on one page"),
     "admin:person": (14, "personas, tokens, apps, groups and hand-overs of a person"),
     "admin:knowledge_changeset_changelist": (14, "filters with the values of three columns"),
     "admin:knowledge_insight_changelist": (13, "filters with the values of two columns"),

@@ -11,9 +11,9 @@ from django.apps import apps
 from django.conf import settings
 from django.db import connection
 
+from memory_project.operating.doctor import database, facts
 from memory_project.operating.postgres.roles import statements
 from memory_project.operating.postgres.server import APPLICATION, DATABASE, OWNER, SUPERUSER, EmbeddedPostgres
-from memory_project.operating.system_checks import check_role
 
 pytestmark = pytest.mark.skipif(bool(settings.DATABASE_URL), reason="the embedded server’s roles")
 
@@ -79,6 +79,6 @@ def test_tables_owned_by_the_superuser_are_moved_to_the_owner_role(db: None) -> 
 
 
 def test_a_missing_owner_role_is_reported(db: None) -> None:
-    (warning,) = check_role(databases=["default"])  # the tests run as superuser
-    assert "superuser" in warning.msg
-    assert "DATABASE_OWNER_URL" in (warning.hint or "")
+    finding = database.role(facts.read())  # the tests run as superuser
+    assert "superuser" in str(finding.found)
+    assert "DATABASE_OWNER_URL" in str(finding.fix)

@@ -54,8 +54,8 @@ from memories.writing.seen import memory_versions
 from memories.writing.undo import undo
 from memory_project.mcp.server import build_server
 from memory_project.models import User
+from memory_project.operating.doctor import database, facts
 from memory_project.operating.postgres.server import APPLICATION
-from memory_project.operating.system_checks import check_row_security
 
 pytestmark = pytest.mark.skipif(bool(settings.DATABASE_URL), reason="the embedded server’s roles")
 ROOT = Path(__file__).resolve().parents[2]
@@ -398,13 +398,11 @@ def test_no_tool_reveals_a_memory_if_the_scopes_are_forgotten(alice: Caller, olg
 
 
 def test_a_role_that_bypasses_the_policies_is_reported(db: None) -> None:
-    (warning,) = check_row_security(databases=["default"])  # tests connect as a superuser
-    assert "superuser" in warning.msg
+    assert "superuser" in str(database.row_security(facts.read()).found)  # tests connect as a superuser
     with connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL ROLE {APPLICATION}")
-        assert check_row_security(databases=["default"]) == []
+        assert database.row_security(facts.read()).state == "ok"
         cursor.execute("RESET ROLE")
         cursor.execute("ALTER TABLE graphs NO FORCE ROW LEVEL SECURITY")
         cursor.execute(f"SET LOCAL ROLE {APPLICATION}")
-    (warning,) = check_row_security(databases=["default"])
-    assert "graphs" in warning.msg
+    assert "graphs" in str(database.row_security(facts.read()).found)

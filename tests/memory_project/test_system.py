@@ -53,7 +53,7 @@ def test_a_source_is_tested_and_shows_its_last_success_and_error(
     otto_user: User, books: DeclaredSource, tmp_path: Any
 ) -> None:
     client = browser(otto_user)
-    page = " ".join(client.get(reverse("admin:system")).content.decode().split())
+    page = " ".join(client.get(reverse("admin:connected-systems")).content.decode().split())
     assert ("library" in page, "never reached" in page) == (True, True)
     test = {"kind": "source", "name": "library"}
     response = client.post(reverse("admin:system-test"), test, follow=True).content.decode()
@@ -72,9 +72,8 @@ def test_a_source_is_tested_and_shows_its_last_success_and_error(
 def test_a_warehouse_is_listed_and_tested_like_a_source(otto_user: User, warehouse: DeclaredSource) -> None:
     client = browser(otto_user)
     address, test = reverse("admin:system-test"), {"kind": "source", "name": "shop"}
-    assert (
-        '<strong>shop</strong> <span class="quiet">sql</span>' in client.get(reverse("admin:system")).content.decode()
-    )
+    page = client.get(reverse("admin:connected-systems")).content.decode()
+    assert '<strong>shop</strong> <span class="quiet">sql</span>' in page
     client.post(address, test)
     check = SourceCheck.objects.get()
     assert (check.name, check.error, check.failed_at) == ("shop", "", None)
@@ -85,11 +84,12 @@ def test_a_warehouse_is_listed_and_tested_like_a_source(otto_user: User, warehou
     assert "is missing" in check.error
 
 
-def test_only_operators_and_admins_see_the_system_page(
+def test_only_operators_and_admins_see_the_pages_of_the_system(
     otto_user: User, cora_user: User, ada_user: User, alice_user: User, books: DeclaredSource, cora: Caller
 ) -> None:
     for user, status in ((otto_user, 200), (ada_user, 200), (cora_user, 403), (alice_user, 302)):
-        assert browser(user).get(reverse("admin:system")).status_code == status, user
+        for page in ("admin:system", "admin:connected-systems"):
+            assert browser(user).get(reverse(page)).status_code == status, (user, page)
     with pytest.raises(Forbidden):
         source_health.test(cora, name="library")
     assert not SourceCheck.objects.exists()

@@ -9,6 +9,8 @@ from memory_project.operating.doctor import examination
 from memory_project.operating.doctor.examination import ExaminationResult
 from memory_project.operating.doctor.findings import FindingState
 
+SEVERITY = (FindingState.UNKNOWN, FindingState.OK, FindingState.WARNING, FindingState.PROBLEM)
+
 
 @dataclass(frozen=True)
 class FindingGroup:
@@ -16,9 +18,13 @@ class FindingGroup:
     results: list[ExaminationResult]
 
     @property
+    def worst(self) -> ExaminationResult:
+        return max(self.results, key=lambda result: SEVERITY.index(result.finding.state))
+
+    @property
     def is_open(self) -> bool:
         """Whether the page shows the group unfolded, because something in it needs a look."""
-        return any(result.finding.state in (FindingState.PROBLEM, FindingState.WARNING) for result in self.results)
+        return self.worst.needs_a_look
 
 
 def groups() -> list[FindingGroup]:

@@ -50,9 +50,9 @@ class Command(BaseCommand):
     def print_page(self, results: list[ExaminationResult]) -> None:
         group = ""
         for result in results:
-            if result.group != group:
+            if result.check.group != group:
                 self.stdout.write(f"{'' if not group else chr(10)}{result.group_title}")
-                group = result.group
+                group = result.check.group
             finding = result.finding
             self.stdout.write(f"  {MARKS[finding.state]:<8} {result.title}: {finding.found}")
             if str(finding.fix):
@@ -68,7 +68,7 @@ class Command(BaseCommand):
 def as_object(result: ExaminationResult) -> dict[str, str]:
     finding = result.finding
     return {
-        "group": result.group,
+        "group": result.check.group,
         "name": result.name,
         "state": finding.state,
         "found": str(finding.found),

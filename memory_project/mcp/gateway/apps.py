@@ -17,7 +17,7 @@ class GatewayConfig(AppConfig):
 
         CASE_KINDS.register("upstream_tool", "memory_project.mcp.gateway.cases.UpstreamToolCases")
         if apps.is_installed("django.contrib.admin"):  # not in a server over stdio
-            from memory_project.mcp.gateway import checks  # noqa: F401, PLC0415 - registers itself
+            from memory_project.mcp.gateway import health_checks  # noqa: F401, PLC0415 - registers itself
 
             registry.defer(contribute)
 

@@ -7,28 +7,33 @@ from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import cast
 
+import psycopg
 from django.apps import apps
 from django.conf import settings
-from django.db import connection
+from django.db import ProgrammingError
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils.translation import gettext_noop
 
+from foundation.database import owner
 from memories.retrieval import indexing
 from memory_project.operating.doctor.facts import Facts
-from memory_project.operating.doctor.findings import HealthFinding, ok, problem, text, warning
+from memory_project.operating.doctor.findings import HealthFinding, listed, ok, problem, text, unknown, warning
+from memory_project.operating.doctor.registry import Reads, health_check
+from memory_project.operating.doctor.table_facts import TableFacts
 
 MIN_POSTGRES = 160000
 MIN_PGVECTOR = (0, 8)
-NAMES_SHOWN = 5
 MAX_CLOCK_ERROR_S = 5.0
 PACKAGES = ("memory_project", "knowledge", "analysis", "memories")
+# What is lost without a setting of DATABASE_SEARCH.
+EFFECTS = {
+    "ivfflat.probes": gettext_noop("searches of large scopes find fewer memories"),
+    "ivfflat.iterative_scan": gettext_noop("searches among the memories of few people may find none"),
+    "work_mem": gettext_noop("counting facets writes to the disk"),
+    "random_page_cost": gettext_noop("queries may not use their indexes"),
+}
 HELPERS = 3  # processes of a worker that have a connection beside those that run tasks
-
-
-def listed(names: list[str]) -> str:
-    more = f" + {len(names) - NAMES_SHOWN}" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more
 
 
 def unreachable(error: Exception | str) -> HealthFinding:
@@ -45,6 +50,7 @@ def unreachable(error: Exception | str) -> HealthFinding:
     return problem(found, fix)
 
 
+@health_check("database", gettext_noop("Server"), Reads.FACTS, number="E002")
 def server(facts: Facts) -> HealthFinding:
     if facts.server_version < MIN_POSTGRES:
         found = text(gettext_noop("PostgreSQL is older than 16."))
@@ -53,6 +59,7 @@ def server(facts: Facts) -> HealthFinding:
     return ok(gettext_noop("PostgreSQL %(version)s answers, role %(role)s"), version=version, role=facts.role)
 
 
+@health_check("database", gettext_noop("Primary server"), Reads.FACTS, number="E011")
 def primary(facts: Facts) -> HealthFinding:
     if facts.is_replica:
         found = text(gettext_noop("DATABASE_URL names a read-only replica."))
@@ -64,6 +71,7 @@ def primary(facts: Facts) -> HealthFinding:
     return ok(gettext_noop("the server accepts writes"))
 
 
+@health_check("database", gettext_noop("Role"), Reads.FACTS, number="W002")
 def role(facts: Facts) -> HealthFinding:
     fix = text(
         gettext_noop(
@@ -78,6 +86,7 @@ def role(facts: Facts) -> HealthFinding:
     return ok(gettext_noop("the role reads and writes rows only"))
 
 
+@health_check("database", gettext_noop("Privileges"), Reads.FACTS, number="W012")
 def grants(facts: Facts) -> HealthFinding:
     if not facts.missing_grants:
         return ok(gettext_noop("the role may read and write every table"))
@@ -91,6 +100,7 @@ def grants(facts: Facts) -> HealthFinding:
     )
 
 
+@health_check("database", gettext_noop("pgvector"), Reads.FACTS, number="E003")
 def extension(facts: Facts) -> HealthFinding:
     if facts.vector_available is None:
         fix = text(gettext_noop("Install the package pgvector for this PostgreSQL (≥ 0.8), or unset DATABASE_URL."))
@@ -108,6 +118,7 @@ def extension(facts: Facts) -> HealthFinding:
     return ok(gettext_noop("pgvector %(version)s"), version=version)
 
 
+@health_check("database", gettext_noop("Row-level security"), Reads.FACTS, number="W003")
 def row_security(facts: Facts) -> HealthFinding:
     fix = text(gettext_noop("docs/security.md names the privileges of the role, and how to enable it for a table."))
     if facts.bypasses_policies:
@@ -141,11 +152,15 @@ def pending_migrations() -> tuple[list[str], list[str]]:
     Django records a squashed migration together with those that it replaces, so names can be compared.
     """
     ours = {config.label for config in apps.get_app_configs() if config.name.partition(".")[0] in PACKAGES}
-    applied = set(MigrationRecorder(connection).applied_migrations())
+    try:
+        applied = set(MigrationRecorder.Migration.objects.values_list("app", "name"))
+    except ProgrammingError:  # the database is empty
+        applied = set()
     newer = [key for key in applied - _on_disk() if key[0] in ours]
     return [".".join(key) for key in sorted(_on_disk() - applied)], [".".join(key) for key in sorted(newer)]
 
 
+@health_check("database", gettext_noop("Migrations"), Reads.DATABASE, number="W017")
 def migrations() -> HealthFinding:
     unapplied, newer = pending_migrations()
     if newer:
@@ -161,6 +176,7 @@ def migrations() -> HealthFinding:
     return ok(gettext_noop("all migrations are applied"))
 
 
+@health_check("database", gettext_noop("Vector dimensions"), Reads.DATABASE, number="E006")
 def dimension() -> HealthFinding:
     if description := indexing.dimension_problem():
         return problem(
@@ -173,6 +189,7 @@ def dimension() -> HealthFinding:
     )
 
 
+@health_check("database", gettext_noop("Text search"), Reads.FACTS, number="E008")
 def text_search(facts: Facts) -> HealthFinding:
     name = settings.TEXT_SEARCH_CONFIG
     if name in facts.search_configurations:
@@ -182,6 +199,7 @@ def text_search(facts: Facts) -> HealthFinding:
     return problem(found, text(gettext_noop("Set it to one of: %(choices)s."), choices=choices))
 
 
+@health_check("database", gettext_noop("Indexes"), Reads.FACTS, number="W013")
 def indexes(facts: Facts) -> HealthFinding:
     if not facts.invalid_indexes:
         return ok(gettext_noop("all indexes are valid"))
@@ -202,6 +220,7 @@ def indexes(facts: Facts) -> HealthFinding:
 # -- connections -----------------------------------------------------------------------------------------------
 
 
+@health_check("database", gettext_noop("Pooler"), Reads.FACTS, number="W014")
 def pooler(facts: Facts) -> HealthFinding:
     if facts.backend == facts.announced_backend:
         return ok(gettext_noop("connections go to PostgreSQL directly"))
@@ -212,17 +231,50 @@ def pooler(facts: Facts) -> HealthFinding:
     return ok(gettext_noop("a pooler stands in front of PostgreSQL, and each transaction brings its settings"))
 
 
-def connections(facts: Facts, *, processes: int = 1) -> HealthFinding:
-    """Compare the connections that web processes and a worker may open with those that PostgreSQL has.
+@health_check("database", gettext_noop("Settings of searches"), Reads.TABLES, number="E020")
+def search_settings(tables: TableFacts) -> HealthFinding:
+    """Compare the settings of a transaction with those that the engine sends with it."""
+    found_values = tables.search_settings
+    wrong = {name: wanted for name, wanted in settings.DATABASE_SEARCH.items() if found_values.get(name) != wanted}
+    if not wrong:
+        return ok(gettext_noop("transactions have the settings of searches"))
+    names = [f"{name} ({found_values.get(name) or '–'} instead of {wanted})" for name, wanted in wrong.items()]
+    effects = "; ".join(str(text(EFFECTS[name])) for name in wrong)
+    found = text(
+        gettext_noop("Transactions lack settings, so that %(effects)s: %(names)s"), names=listed(names), effects=effects
+    )
+    fix = gettext_noop(
+        "Does the pooler assign connections per statement? It must assign them per transaction or per session."
+    )
+    return problem(found, text(fix))
 
-    `processes` is the number of web processes on all machines.
-    """
+
+@health_check("database", gettext_noop("Address of the owner"), Reads.SYSTEMS, number="W020")
+def owner_connection() -> HealthFinding:
+    """Look whether the owner's connection leads through a pooler. Other machines need not reach its address."""
+    if not settings.DATABASE_URL:
+        return ok(gettext_noop("the embedded server is reached directly"))
+    try:
+        if not owner.leads_to_pooler():
+            return ok(gettext_noop("the owner of the tables connects to PostgreSQL directly"))
+    except psycopg.Error:
+        return unknown(gettext_noop("the address of DATABASE_OWNER_URL can't be reached from this machine"))
+    fix = gettext_noop(
+        "Set DATABASE_OWNER_URL to PostgreSQL's own address. Otherwise no backup can be written, and the vector index "
+        "is built with the server's maintenance_work_mem, which is too little for large ones."
+    )
+    return warning(text(gettext_noop("DATABASE_OWNER_URL leads through a pooler.")), text(fix))
+
+
+@health_check("database", gettext_noop("Connections"), Reads.FACTS, number="W015")
+def connections(facts: Facts) -> HealthFinding:
+    """Compare the connections that web processes and a worker may open with those that PostgreSQL has."""
     pool = settings.DATABASE_POOL_SIZE or settings.CALLS_IN_ALL
     workers = cast(int, settings.Q_CLUSTER["workers"]) + HELPERS
     limits = [facts.connections - facts.used_by_others, facts.role_limit, facts.database_limit]
     available = min(limit for limit in limits if limit >= 0) if limits[0] >= 0 else 0
-    needed = processes * pool + workers
-    values: dict[str, int] = {"processes": processes, "needed": needed, "pool": pool, "available": available}
+    needed = facts.web_processes * pool + workers
+    values: dict[str, int] = {"processes": facts.web_processes, "needed": needed, "pool": pool, "available": available}
     if needed > available:
         found = gettext_noop(
             "%(processes)s web processes and a worker may open %(needed)s connections, and PostgreSQL"
@@ -241,6 +293,7 @@ def connections(facts: Facts, *, processes: int = 1) -> HealthFinding:
     return ok(message, **values, most=most)
 
 
+@health_check("database", gettext_noop("Clock"), Reads.FACTS, number="W016")
 def clock(facts: Facts) -> HealthFinding:
     seconds = round(facts.clock_error_s, 1)
     if abs(facts.clock_error_s) <= MAX_CLOCK_ERROR_S + facts.clock_tolerance_s:

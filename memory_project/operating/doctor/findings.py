@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from django.utils.translation import gettext, gettext_noop
 
+NAMES_SHOWN = 5
 MAX_TEXT = 300  # characters of a text that another system has sent
 
 
@@ -72,3 +73,9 @@ def unknown(message: str, **values: Any) -> HealthFinding:
 
 def needs_database() -> HealthFinding:
     return unknown(gettext_noop("not checked, because the database does not answer"))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" + {len(names) - NAMES_SHOWN}" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from django.conf import settings
-from django.db import connection
 from django.utils.translation import gettext_noop
 
 from foundation import embedding
-from foundation.database import identity
 from foundation.embedding import EmbedderUnavailable
 from foundation.embedding.minilm import NAME as PACKAGED
 from memory_project.operating.doctor.findings import FindingText, HealthFinding, ok, problem, text, unknown, warning
+from memory_project.operating.doctor.registry import Reads, health_check
+from memory_project.operating.doctor.table_facts import TableFacts
 
-SAMPLE = 1_000
-# The rows that are read first are mostly the oldest ones, which a change of the model leaves behind.
-MODELS = """
-    SELECT embedding_model, count(*) FROM
-        (SELECT embedding_model FROM memory_records WHERE embedding_model <> '' LIMIT %s) sample
-    GROUP BY 1 ORDER BY 2 DESC"""
 PROBE = "How does the checkup find its way?"
 
 
@@ -30,6 +26,7 @@ def configured_model() -> str:
     }.get(settings.EMBEDDING_PROVIDER, settings.EMBEDDING_MODEL)
 
 
+@health_check("recall", gettext_noop("Embedding model"), Reads.SETTINGS, number="W001")
 def provider() -> HealthFinding:
     """Report the model of this process without loading it."""
     state = embedding.state()
@@ -54,6 +51,29 @@ def model_fix() -> FindingText:
     return text(gettext_noop("Check EMBEDDING_PROVIDER and EMBEDDING_MODEL, and that COMMONPLACE_HOME can be written."))
 
 
+@health_check("recall", gettext_noop("Name of the model"), Reads.SETTINGS, number="E007")
+def model_named() -> HealthFinding:
+    if settings.EMBEDDING_PROVIDER not in ("openai", "sentence-transformers") or settings.EMBEDDING_MODEL:
+        return ok(gettext_noop("the model is known"))
+    found = text(gettext_noop("EMBEDDING_PROVIDER=%(provider)s needs a model."), provider=settings.EMBEDDING_PROVIDER)
+    return problem(found, text(gettext_noop("Name the model in EMBEDDING_MODEL.")))
+
+
+@health_check("recall", gettext_noop("Package of the models"), Reads.SETTINGS, number="E010")
+def models_installed() -> HealthFinding:
+    users = ("EMBEDDING_PROVIDER", "RERANK_PROVIDER")
+    names = [name for name in users if getattr(settings, name) == "sentence-transformers"]
+    if not names or find_spec("sentence_transformers") is not None:
+        return ok(gettext_noop("the packages of the configured models are installed"))
+    found = text(
+        gettext_noop("%(names)s=sentence-transformers, but the extra `models` is not installed."),
+        names=" and ".join(names),
+    )
+    fix = gettext_noop("Install it: pip install 'commonplace[models]', or choose another provider.")
+    return problem(found, text(fix))
+
+
+@health_check("recall", gettext_noop("Trial of the embedding model"), Reads.SYSTEMS)
 def model_answers() -> HealthFinding:
     """Embed a short text. It may have to load the model first, so it is slow."""
     if settings.EMBEDDING_PROVIDER == "none":
@@ -67,19 +87,17 @@ def model_answers() -> HealthFinding:
     return ok(gettext_noop("the embedding model %(name)s answers"), name=name)
 
 
-@identity.service("operation")
-def stored_vectors() -> HealthFinding:
+@health_check("recall", gettext_noop("Stored vectors"), Reads.TABLES, number="W018")
+def stored_vectors(tables: TableFacts) -> HealthFinding:
     """Compare the name stored with vectors with the configured model, for a sample of the memories."""
     expected = configured_model()
     if not expected:
         return unknown(gettext_noop("not compared, because there is no embedding model"))
-    with connection.cursor() as cursor:
-        cursor.execute(MODELS, [SAMPLE])
-        counts = dict(cursor.fetchall())
-    others = {name: count for name, count in counts.items() if name != expected}
+    others = {name: count for name, count in tables.vectors.items() if name != expected}
     if not others:
         return ok(gettext_noop("stored vectors are those of %(name)s"), name=expected)
-    values = {"other": next(iter(others)), "count": sum(others.values()), "all": sum(counts.values()), "name": expected}
+    looked_at = sum(tables.vectors.values())
+    values = {"other": next(iter(others)), "count": sum(others.values()), "all": looked_at, "name": expected}
     found = gettext_noop(
         "%(count)s of %(all)s vectors looked at are of the model %(other)s, and the configured one is %(name)s"
     )

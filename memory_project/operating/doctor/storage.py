@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import shutil
-import socket
 from pathlib import Path
 
 from django.conf import settings
 from django.template.defaultfilters import filesizeformat
-from django.utils import timezone
 from django.utils.translation import gettext_noop
 
-from memory_project.operating.backups import state as backup_state
-from memory_project.operating.backups.models import WRITTEN, Backup
-from memory_project.operating.doctor.findings import FindingText, HealthFinding, ok, problem, text, unknown, warning
+from memory_project.operating.doctor.findings import FindingState, HealthFinding, ok, problem, text, unknown, warning
+from memory_project.operating.doctor.registry import Reads, health_check
+from memory_project.operating.doctor.table_facts import TableFacts
 from memory_project.operating.postgres.server import EmbeddedPostgres
 
 LOW_SHARE, LOW_BYTES = 0.10, 2 * 1024**3  # little is left if both are undercut
 FULL_BYTES = 300 * 1024**2
-OLD_BACKUP_DAYS = 8
+DAY_S = 86_400
+LATE_S = 36 * 3_600  # age from which a backup of each night is missing
+OLD_BACKUP_S = 8 * DAY_S
 OLD_TRIAL_DAYS = 40
 
 
+@health_check("storage", gettext_noop("Disk of the data"), Reads.SETTINGS)
 def data_disk() -> HealthFinding:
     folder = settings.COMMONPLACE_HOME if settings.DATABASE_URL else EmbeddedPostgres(settings.COMMONPLACE_HOME).data
     return _disk(folder)
 
 
-def backup_disk() -> HealthFinding:
-    here = Backup.objects.filter(WRITTEN, host=socket.gethostname()).values_list("path", flat=True)
+@health_check("storage", gettext_noop("Disk of the backups"), Reads.TABLES)
+def backup_disk(tables: TableFacts) -> HealthFinding:
     named = [Path(settings.BACKUP_FOLDER)] if settings.BACKUP_FOLDER else []
-    folders = {folder for folder in [*named, *(Path(path).parent for path in here)] if folder.is_dir()}
+    folders = {folder for folder in [*named, *(Path(path).parent for path in tables.backups_here)] if folder.is_dir()}
     if not folders:
         return unknown(gettext_noop("no folder of backups is known on this machine"))
     return max((_disk(folder) for folder in sorted(folders)), key=lambda finding: finding.state != "ok")
@@ -58,28 +59,28 @@ def _size(count: int) -> str:
     return str(filesizeformat(count)).replace("\xa0", " ")
 
 
-def last_backup() -> HealthFinding:
-    found = backup_state.state()
-    how = FindingText(
-        gettext_noop("Set BACKUP_FOLDER, or run the command `backup FILE` each night; keep copies elsewhere.")
-    )
-    if found.state != "ok":
-        report = problem if found.state == "failed" else warning
-        return report(text(gettext_noop("%(detail)s"), detail=found.detail), how)
-    days = round((timezone.now() - Backup.objects.filter(WRITTEN)[0].created_at).total_seconds() / 86_400)
-    message = gettext_noop("the latest backup is %(days)s days old")
-    return warning(text(message, days=days), how) if days > OLD_BACKUP_DAYS else ok(message, days=days)
+@health_check("storage", gettext_noop("Latest backup"), Reads.TABLES)
+def last_backup(tables: TableFacts) -> HealthFinding:
+    how = text(gettext_noop("Set BACKUP_FOLDER, or run the command `backup FILE` each night; keep copies elsewhere."))
+    if tables.backup_problem:
+        found = text(gettext_noop("the last backup failed: %(problem)s"), problem=tables.backup_problem)
+        return problem(found, how)
+    if tables.backup_age_s is None:
+        return warning(text(gettext_noop("there is no backup yet")), how)
+    found = text(gettext_noop("the latest backup is %(days)s days old"), days=round(tables.backup_age_s / DAY_S))
+    is_late = tables.backup_age_s > (LATE_S if settings.BACKUP_FOLDER else OLD_BACKUP_S)
+    return warning(found, how) if is_late else HealthFinding(FindingState.OK, found)
 
 
-def restore_test() -> HealthFinding:
+@health_check("storage", gettext_noop("Trial restore"), Reads.TABLES)
+def restore_test(tables: TableFacts) -> HealthFinding:
     """Report the last trial restore of a backup."""
     how = text(gettext_noop("Run the command `backup --verify FILE`, which restores a backup into a scratch database."))
-    verified = Backup.objects.filter(verified_at__isnull=False).order_by("-verified_at").first()
-    if verified is None or verified.verified_at is None:
+    if tables.trial_age_s is None:
         return unknown(gettext_noop("no trial restore is recorded: run the command `backup --verify FILE`"))
-    if verified.verification_problem:
-        values = {"path": verified.path, "problem": verified.verification_problem}
+    if tables.trial_problem:
+        values = {"path": tables.tried_backup, "problem": tables.trial_problem}
         return problem(text(gettext_noop("%(path)s can't be restored: %(problem)s"), **values), how)
-    days = round((timezone.now() - verified.verified_at).total_seconds() / 86_400)
+    days = round(tables.trial_age_s / DAY_S)
     message = gettext_noop("the last trial restore succeeded %(days)s days ago")
     return warning(text(message, days=days), how) if days > OLD_TRIAL_DAYS else ok(message, days=days)

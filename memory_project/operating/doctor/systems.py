@@ -1,22 +1,26 @@
-"""Checks of other systems over the network: the mail server and the data catalog."""
+"""Checks of other systems: mail server, data catalog, analysis sources, upstream servers and tracing."""
 
 from __future__ import annotations
 
 import smtplib
 import ssl
+from importlib.util import find_spec
 
 import httpx
 from django.conf import settings
 from django.utils.translation import gettext_noop
 
-from knowledge.freshness import stale_detection
-from memory_project.operating.doctor.findings import HealthFinding, ok, problem, text, warning
+from memory_project.operating.doctor.findings import HealthFinding, listed, ok, problem, text, warning
+from memory_project.operating.doctor.registry import Reads, health_check
+from memory_project.operating.doctor.table_facts import TableFacts
+from memory_project.operating.observability import tracing
 
 TIMEOUT_S = 2.5
 PROBE_URN = "urn:li:dataset:(urn:li:dataPlatform:commonplace,doctor,PROD)"  # need not exist
 REFUSED = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 
 
+@health_check("systems", gettext_noop("Mail server"), Reads.SYSTEMS)
 def mail() -> HealthFinding:
     """Connect and sign in to the mail server, without sending anything."""
     host = settings.EMAIL_HOST
@@ -53,6 +57,7 @@ def mail() -> HealthFinding:
     return ok(gettext_noop("the mail server %(host)s answers"), host=host)
 
 
+@health_check("systems", gettext_noop("Data catalog"), Reads.SYSTEMS, number="W019")
 def catalog() -> HealthFinding:
     """Ask DataHub for an entity with our token, as reading the catalog does."""
     server = settings.DATAHUB_GMS_URL.rstrip("/")
@@ -79,13 +84,58 @@ def catalog() -> HealthFinding:
     return ok(gettext_noop("DataHub answers and accepts the token"))
 
 
-def last_comparison() -> HealthFinding:
-    """Report what the last comparison of memories with the catalog could not do. Raises DatabaseError."""
-    note = stale_detection.degraded()
-    if not note:
+@health_check("systems", gettext_noop("Comparison with the catalog"), Reads.TABLES)
+def last_comparison(tables: TableFacts) -> HealthFinding:
+    """Report what the last comparison of memories with the catalog could not do."""
+    if not tables.catalog_problem:
         return ok(gettext_noop("the last comparison with the memories was complete"))
-    found = text(gettext_noop("The last comparison of memories with the catalog was incomplete: %(note)s"), note=note)
+    found = text(
+        gettext_noop("The last comparison of memories with the catalog was incomplete: %(note)s"),
+        note=tables.catalog_problem,
+    )
     return warning(
         found,
         text(gettext_noop("The check of the data catalog above tells what to do. The next comparison tries again.")),
     )
+
+
+@health_check("systems", gettext_noop("Package of DataHub"), Reads.SETTINGS, number="E009")
+def datahub_installed() -> HealthFinding:
+    if not settings.DATAHUB_GMS_URL or find_spec("datahub") is not None:
+        return ok(gettext_noop("the package of the configured catalog is installed"))
+    found = text(gettext_noop("DATAHUB_GMS_URL is set, but the extra `datahub` is not installed."))
+    fix = gettext_noop("Install it: pip install 'commonplace[datahub]', or unset DATAHUB_GMS_URL.")
+    return problem(found, text(fix))
+
+
+@health_check("systems", gettext_noop("Tracing"), Reads.SETTINGS, number="W010")
+def traces() -> HealthFinding:
+    if not tracing.is_wanted():
+        return ok(gettext_noop("no traces are sent"))
+    if tracing.is_installed():
+        return ok(gettext_noop("traces are sent to the address of OTEL_EXPORTER_OTLP_ENDPOINT"))
+    found = gettext_noop(
+        "OTEL_EXPORTER_OTLP_ENDPOINT is set, but the extra `otel` is not installed: nothing is traced."
+    )
+    fix = gettext_noop("Install it: pip install 'commonplace[otel]', or unset the variable.")
+    return warning(text(found), text(fix))
+
+
+@health_check("systems", gettext_noop("Analysis sources"), Reads.TABLES)
+def sources(tables: TableFacts) -> HealthFinding:
+    if not tables.failing_sources:
+        return ok(gettext_noop("no source has failed when it was last read"))
+    names = listed(tables.failing_sources)
+    found = text(gettext_noop("Sources failed when they were last read: %(names)s"), names=names)
+    return warning(found, text(gettext_noop("The page Connected systems shows the errors, and tests sources.")))
+
+
+@health_check("systems", gettext_noop("Upstream servers"), Reads.TABLES)
+def upstreams(tables: TableFacts) -> HealthFinding:
+    if not tables.failing_upstreams:
+        return ok(gettext_noop("no upstream server has failed when it was last asked"))
+    found = text(
+        gettext_noop("Upstream servers failed when they were last asked: %(names)s"),
+        names=listed(tables.failing_upstreams),
+    )
+    return warning(found, text(gettext_noop("The page Connected systems shows the errors, and tests servers.")))

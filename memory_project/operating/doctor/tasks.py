@@ -1,4 +1,4 @@
-"""The slow checks on a schedule, so that the System page need not wait for other systems."""
+"""All checks on a schedule, so that the System page need not wait for other systems, and metrics tell their states."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from memory_project.operating.doctor import examination
 from memory_project.operating.doctor.findings import FindingState
 
 
-def check_other_systems() -> str:
-    results = examination.store_slow()
+def check_health() -> str:
+    results = examination.store_all()
     problems = [
         f"{result.name}: {result.finding.found}" for result in results if result.finding.state != FindingState.OK
     ]

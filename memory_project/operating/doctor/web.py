@@ -13,11 +13,13 @@ from django.utils.translation import gettext_noop
 
 from memory_project.operating.doctor import exposure
 from memory_project.operating.doctor.findings import HealthFinding, ok, problem, text, warning
+from memory_project.operating.doctor.registry import Reads, health_check
 
 TIMEOUT_S = 2.5
 EXPIRES_SOON_DAYS = 14
 
 
+@health_check("web", gettext_noop("Address"), Reads.SETTINGS)
 def address() -> HealthFinding:
     is_https = settings.COMMONPLACE_URL.startswith("https:")
     is_public = exposure.is_public(settings.COMMONPLACE_HOST, settings.COMMONPLACE_URL)
@@ -38,6 +40,7 @@ def address() -> HealthFinding:
     return ok(gettext_noop("people and agents use %(url)s"), url=url)
 
 
+@health_check("web", gettext_noop("Proxies"), Reads.SETTINGS)
 def proxies() -> HealthFinding:
     if settings.TRUSTED_PROXIES:
         return ok(gettext_noop("X-Forwarded-For of %(names)s is believed"), names=", ".join(settings.TRUSTED_PROXIES))
@@ -52,6 +55,7 @@ def proxies() -> HealthFinding:
     return ok(gettext_noop("no proxy is named, and no X-Forwarded-For is believed"))
 
 
+@health_check("web", gettext_noop("Host names"), Reads.SETTINGS)
 def hosts() -> HealthFinding:
     names = ", ".join(settings.ALLOWED_HOSTS)
     if "*" in settings.ALLOWED_HOSTS:
@@ -66,6 +70,7 @@ def hosts() -> HealthFinding:
     return ok(gettext_noop("requests for %(names)s are accepted"), names=names)
 
 
+@health_check("web", gettext_noop("Secret key"), Reads.SETTINGS)
 def secret_key() -> HealthFinding:
     file = settings.COMMONPLACE_HOME / "secret_key"
     if settings.SECRET_KEY_IS_SET:
@@ -76,6 +81,7 @@ def secret_key() -> HealthFinding:
     return ok(gettext_noop("the secret key is in COMMONPLACE_HOME, readable by its owner"))
 
 
+@health_check("web", gettext_noop("Certificate"), Reads.SYSTEMS)
 def certificate() -> HealthFinding:
     """Check the certificate of COMMONPLACE_URL over the network."""
     parts = urlsplit(settings.COMMONPLACE_URL)
@@ -111,6 +117,7 @@ def certificate() -> HealthFinding:
     return ok(gettext_noop("the certificate of %(host)s is valid for %(days)s more days"), host=host, days=days)
 
 
+@health_check("web", gettext_noop("Public address"), Reads.SYSTEMS)
 def public_address() -> HealthFinding:
     """Ask for the health check at COMMONPLACE_URL, as people and agents would."""
     url = settings.COMMONPLACE_URL

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +19,6 @@ def save(findings: Mapping[str, Mapping[str, Any]]) -> None:
     )
 
 
-def stored(names: Iterable[str]) -> dict[str, tuple[dict[str, Any], datetime]]:
+def stored() -> dict[str, tuple[dict[str, Any], datetime]]:
     """Return the last finding and its time, by the name of the check."""
-    return {row.name: (row.finding, row.at) for row in Examination.objects.filter(name__in=list(names))}
+    return {row.name: (row.finding, row.at) for row in Examination.objects.all()}

@@ -57,6 +57,9 @@ NUMBERS = """
         (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
         current_setting('max_connections')::int,
         pg_database_size(current_database())"""
+# As the worker has last found them. The values of the states are those of STATES.
+CHECKS = "SELECT name, finding ->> 'state' FROM examinations ORDER BY name"
+STATES = {"ok": 0, "unknown": 0, "warning": 1, "problem": 2}
 CHANGESETS = "SELECT state, count(*) FROM changesets GROUP BY state"
 # The reconciler opens jobs for missing vectors every five minutes. Looking for the vectors themselves would take a
 # second with a million memories.
@@ -106,6 +109,7 @@ def _read() -> list[Any] | None:
             numbers = direct.execute(NUMBERS).fetchone() or ()
             changesets = direct.execute(CHANGESETS).fetchall()
             vectors = direct.execute(VECTORS).fetchall()
+            checks = direct.execute(CHECKS).fetchall()
     except psycopg.Error as error:
         log.warning("the metrics of the installation are missing: %s", type(error).__name__)
         return None
@@ -116,6 +120,12 @@ def _read() -> list[Any] | None:
     ]
     families.append(_by_label("changesets", "Changesets, by state.", "state", ChangesetState.values, changesets))
     families.append(_by_label("vectors_missing", "Rows without a vector, by kind.", "kind", sorted(SOURCES), vectors))
+    states = GaugeMetricFamily(
+        f"{PREFIX}check_state", "State of each check of the doctor: 0 ok, 1 warning, 2 problem.", labels=["check"]
+    )
+    for name, state in checks:
+        states.add_metric([name], STATES.get(state, 0))
+    families.append(states)
     return families
 
 

@@ -32,18 +32,11 @@ def note_folder() -> None:
     """Note which folder this machine uses. Workers do so at their start and every hour, servers with each upload."""
     rows = InstallationFact.objects.filter(pk__startswith=FACT)
     rows.filter(changed_at__lt=timezone.now() - KNOWN).delete()
-    values = {"value": _folder_id(), "changed_at": timezone.now()}
+    values = {"value": folder_id(), "changed_at": timezone.now()}
     InstallationFact.objects.update_or_create(pk=f"{FACT}{socket.gethostname()[:80]}", defaults=values)
 
 
-def hosts_of_other_folders() -> list[str]:
-    """Return the names of the machines that have noted another folder than this machine's."""
-    rows = InstallationFact.objects.filter(pk__startswith=FACT, changed_at__gte=timezone.now() - KNOWN)
-    others = rows.exclude(value=_folder_id()).order_by("pk").values_list("pk", flat=True)
-    return [name.removeprefix(FACT) for name in others]
-
-
-def _folder_id() -> str:
+def folder_id() -> str:
     """Return the id of the folder. The first machine that uses it creates it."""
     file = Path(settings.COMMONPLACE_FILES) / ID_FILE
     if not file.exists():

@@ -17,10 +17,11 @@ from foundation.people.models import Persona
 from memories.admin.rows import TEST
 from memory_project.accounts import people
 from memory_project.accounts.tokens import create_token
-from memory_project.mcp.gateway import alerts, checks, pins, registry, trial
+from memory_project.mcp.gateway import alerts, health_checks, pins, registry, trial
 from memory_project.mcp.gateway.admin import lines_of
 from memory_project.mcp.gateway.models import DeclaredUpstream, PinDecision, PinnedTool, PinState, UpstreamStatus
 from memory_project.models import AuditEvent, Notification, User
+from memory_project.operating.system_checks import check_settings
 from memory_project.receivers import grant_operator_permissions
 from tests.conftest import person
 from tests.memory_project.gateway.conftest import Declare
@@ -319,7 +320,7 @@ def test_the_system_page_shows_upstreams_and_what_is_wrong(
     DeclaredUpstream.objects.create(name="memory", declaration=URL)
     listed(tool("count"), tool("evil", "Reads ~/.ssh/id_rsa."), tool("bad", "Reads ~/.netrc."))
     client = browser(otto_user)
-    page = text(client.get(reverse("admin:system")))
+    page = text(client.get(reverse("admin:connected-systems")))
     for part in (
         "UPSTREAM_WH_TOKEN is not set",
         "never reached",
@@ -329,12 +330,12 @@ def test_the_system_page_shows_upstreams_and_what_is_wrong(
         assert part in page, part
     assert f'<a href="{reverse(QUEUE)}?upstream=wh">2</a>' in page
     assert "<td>1</td>" in page  # the approved one
-    assert [message.id for message in checks.check_upstreams()] == ["commonplace.W005"]
+    assert (health_checks.upstreams_file().state, health_checks.upstreams_variables().state) == ("ok", "warning")
     monkeypatch.setenv("UPSTREAM_WH_TOKEN", "x")
-    assert checks.check_upstreams() == []
+    assert health_checks.upstreams_variables().state == "ok"
     (folder / "upstreams.toml").write_text("[upstreams.Wh]\nurl = 1\n")
-    assert [message.id for message in checks.check_upstreams()] == ["commonplace.W004"]
+    assert "commonplace.W004" in [message.id for message in check_settings()]
     registry.forget()
-    assert "none of its servers is used" in text(client.get(reverse("admin:system")))
+    assert "none of its servers is used" in text(client.get(reverse("admin:connected-systems")))
     missing = client.post(reverse("admin:system-test"), {"kind": "upstream", "name": "none"}, follow=True)
     assert "there is no upstream" in text(missing)

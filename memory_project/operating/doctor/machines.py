@@ -1,0 +1,65 @@
+"""Checks of what the machines of an installation share: the secret key, files, the cache and the read replica."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.utils.translation import gettext_noop
+
+from memory_project.operating.doctor.findings import HealthFinding, listed, ok, problem, text, warning
+from memory_project.operating.doctor.registry import Reads, health_check
+from memory_project.operating.doctor.table_facts import TableFacts
+from memory_project.operating.replica import looks
+from memory_project.operating.shared import secret_key_check, shared_cache
+
+REPLICA_PROBLEMS = {
+    "behind": gettext_noop("it is %(seconds)s s behind; the primary is read instead"),
+    "away": gettext_noop("it can't be reached; the primary is read instead"),
+    "no replica": gettext_noop("DATABASE_REPLICA_URL names a server that is no replica of the database"),
+}
+
+
+@health_check("machines", gettext_noop("Key of the installation"), Reads.TABLES, number="E021")
+def installation_key(tables: TableFacts) -> HealthFinding:
+    if secret_key_check.is_own(tables.key_fingerprint or ""):
+        return ok(gettext_noop("this machine has the secret key of the installation"))
+    found = gettext_noop(
+        "This machine has another secret key than the database, so sessions and queued tasks would be lost."
+    )
+    fix = gettext_noop(
+        "Set SECRET_KEY as on the other machines, or copy their COMMONPLACE_HOME/secret_key. To change the key on "
+        "purpose, see `help change_key`."
+    )
+    return problem(text(found), text(fix))
+
+
+@health_check("machines", gettext_noop("Shared files"), Reads.TABLES)
+def files(tables: TableFacts) -> HealthFinding:
+    if not tables.other_folders:
+        return ok(gettext_noop("all machines use one folder for files"))
+    found = text(
+        gettext_noop("other machines (%(hosts)s) keep their files elsewhere"), hosts=listed(tables.other_folders)
+    )
+    return warning(found, text(gettext_noop("Set COMMONPLACE_FILES to a shared folder.")))
+
+
+@health_check("machines", gettext_noop("Shared cache"), Reads.DATABASE)
+def cache() -> HealthFinding:
+    if failure := shared_cache.problem():
+        found = gettext_noop(
+            "the Redis of CACHE_URL does not answer (%(problem)s): PostgreSQL keeps the limits meanwhile"
+        )
+        return warning(text(found, problem=failure), text(gettext_noop("Check CACHE_URL and that its server runs.")))
+    if not settings.CACHE_URL:
+        return ok(gettext_noop("PostgreSQL keeps what processes share"))
+    return ok(gettext_noop("the Redis of CACHE_URL answers"))
+
+
+@health_check("machines", gettext_noop("Read replica"), Reads.DATABASE)
+def replica() -> HealthFinding:
+    if not settings.DATABASE_REPLICA_URL:
+        return ok(gettext_noop("no read replica is configured"))
+    state, seconds = looks.current_state()
+    if state in REPLICA_PROBLEMS:
+        found = text(REPLICA_PROBLEMS[state], seconds=f"{seconds:.1f}")
+        return warning(found, text(gettext_noop("Check DATABASE_REPLICA_URL, and the replication of its server.")))
+    return ok(gettext_noop("it is %(seconds)s s behind the primary"), seconds=f"{seconds:.1f}")

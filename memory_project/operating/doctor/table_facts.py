@@ -1,0 +1,69 @@
+"""What our own tables say of the state of an installation, read in one statement."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+
+from foundation.database import identity, sql_files
+from knowledge.freshness.stale_detection import WATCHER
+from memory_project import schedules
+from memory_project.operating.shared import secret_key_check, shared_files
+
+SQL = sql_files.statements(__file__)
+LATE = timedelta(minutes=10)  # if a schedule is overdue for longer, no worker is running
+OBJECTS = ("vectors", "search_settings")  # columns that are JSON objects
+SAMPLE = 1_000  # vectors whose model is looked at
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    overdue: int  # schedules
+    idle_s: float | None  # seconds since the last task ended
+    queued: int
+    waiting_s: float | None  # age of the oldest task that no worker has taken
+    unreadable: int  # queued tasks that no worker could read
+    failed: int  # tasks in the last day
+    failed_jobs: int
+    late_jobs: int
+    vectors: Mapping[str, int]  # number of those looked at, by the model that has computed them
+    catalog_problem: str | None  # of the last comparison; None before the first one
+    key_fingerprint: str | None
+    other_folders: Sequence[str]  # machines that use another folder of shared files than this one
+    failing_upstreams: Sequence[str]
+    failing_sources: Sequence[str]
+    backup_age_s: float | None
+    backup_problem: str  # of the last scheduled backup
+    backups_here: Sequence[str]  # paths on this machine
+    tried_backup: str  # path of the backup that was last restored on trial
+    trial_problem: str
+    trial_age_s: float | None
+    search_settings: Mapping[str, str | None]  # those of DATABASE_SEARCH, as they are within a transaction
+
+
+def read() -> TableFacts:
+    """Read the facts on the connection of this thread. Raises DatabaseError, for example before the first migration."""
+    values: dict[str, Any] = {
+        "paused": schedules.PAUSED,
+        "late": LATE,
+        "sample": SAMPLE,
+        "watcher": WATCHER.email,
+        "key": secret_key_check.FACT,
+        "files": shared_files.FACT,
+        "files_known": shared_files.KNOWN,
+        "folder": shared_files.folder_id(),
+        "host": socket.gethostname(),
+        "search": list(settings.DATABASE_SEARCH),
+    }
+    with identity.service("operation"), connection.cursor() as cursor:
+        cursor.execute(SQL["tables"], values)
+        names = [column.name for column in cursor.description]
+        found = dict(zip(names, cursor.fetchone(), strict=True))
+    return TableFacts(**{**found, **{name: json.loads(found[name]) for name in OBJECTS}})
