@@ -302,9 +302,9 @@ TABLES = (
     gettext_noop("upkeep proposals"),
     gettext_noop("upstreams"),
     gettext_noop("user decisions"),
-    gettext_noop("webhook"),
+    gettext_noop("chat channel"),
     gettext_noop("webhook endpoints"),
-    gettext_noop("webhooks"),
+    gettext_noop("chat channels"),
 )
 
 

@@ -340,7 +340,7 @@ class SavedView(models.Model):
 
 
 class Webhook(models.Model):
-    """The URL to which the numbers of a persona's waiting insights and stale memories are posted."""
+    """A chat channel: the URL to which the numbers of a persona's waiting insights and stale memories are posted."""
 
     persona = models.OneToOneField("memories.Persona", on_delete=models.CASCADE, related_name="webhook")
     url = models.CharField(max_length=500)
@@ -355,6 +355,8 @@ class Webhook(models.Model):
     class Meta:
         db_table = "webhooks"
         ordering = ["persona__name"]
+        verbose_name = gettext_lazy("chat channel")
+        verbose_name_plural = gettext_lazy("chat channels")
 
     def __str__(self) -> str:
         return f"{self.persona}"

@@ -432,7 +432,7 @@ DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", f"Commonplace <commonplace@{_public.
 DIGEST = env.boolean("DIGEST", False)
 # hours after which curators get an e-mail about a waiting insight, at most once a day; 0: never
 REVIEW_ALERT_HOURS = env.number("REVIEW_ALERT_HOURS", 0, 0, 8_760)
-# hosts that personas' webhooks may call, comma-separated, such as `hooks.slack.com`; empty: none
+# hosts that chat channels of personas may be on, comma-separated, such as `hooks.slack.com`; empty: none
 WEBHOOK_HOSTS = [host.lower() for host in env.list_of_strings("WEBHOOK_HOSTS")]
 # whose webhooks (docs/webhooks.md) get events: `everyone`, `operators` (and admins) or `nobody`
 WEBHOOK_SUBSCRIBERS = env.choice("WEBHOOK_SUBSCRIBERS", "everyone", ("everyone", "operators", "nobody"))

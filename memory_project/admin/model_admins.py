@@ -281,7 +281,7 @@ class WebhookForm(forms.ModelForm[Webhook]):
     forget_url = forms.BooleanField(
         label=gettext_lazy("Forget the stored URL"),
         required=False,
-        help_text=gettext_lazy("The webhook is turned off."),
+        help_text=gettext_lazy("The channel is turned off."),
     )
 
     class Meta:

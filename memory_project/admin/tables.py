@@ -42,8 +42,8 @@ SECTIONS: Mapping[Promise, Mapping[str, Promise]] = {
         "subscriptions.subscriptionrun": gettext_lazy("Runs of subscriptions"),
         "subscriptions.subscriptionitem": gettext_lazy("Texts of subscriptions"),
         "gateway.declaredupstream": gettext_lazy("Upstream servers"),
-        "memory_project.webhook": gettext_lazy("Webhooks of personas"),
-        "webhooks.endpoint": gettext_lazy("Webhooks of people"),
+        "memory_project.webhook": gettext_lazy("Chat channels"),
+        "webhooks.endpoint": gettext_lazy("Webhooks"),
         "webhooks.delivery": gettext_lazy("Webhook deliveries"),
     },
     gettext_lazy("Analyses"): {

@@ -1,4 +1,4 @@
-"""Connected systems: analysis sources, upstream servers and webhooks, with a test of each."""
+"""Connected systems: analysis sources, upstream servers and chat channels, with a test of each."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ def connected_systems(request: HttpRequest) -> HttpResponse:
     context = {
         "upstreams": health.look(),
         "sources": source_health.states(),
-        "webhooks": Webhook.objects.select_related("persona"),
-        "webhook_hosts": settings.WEBHOOK_HOSTS,
+        "channels": Webhook.objects.select_related("persona"),
+        "channel_hosts": settings.WEBHOOK_HOSTS,
     }
     return render(request, "operate/connected_systems.html", context)
 
 
 @require_POST
 def test_connection(request: HttpRequest) -> HttpResponse:
-    """Test a source by reading a row, a webhook by posting its current numbers, or an upstream by listing its tools."""
+    """Test a source by reading a row, a chat channel by posting its numbers, or an upstream by listing its tools."""
     caller = operator_of(request)
     try:
         match request.POST.get("kind", ""):
             case "source":
                 name = request.POST.get("name", "")
                 error = source_health.test(caller, name=name)
-            case "webhook":
-                webhook = (
+            case "channel":
+                channel = (
                     Webhook.objects.select_related("persona").filter(persona__name=request.POST.get("name")).first()
                 )
-                if webhook is None:
-                    raise NotFound(gettext("no such webhook"))
-                name = str(webhook)
-                error = chat_channel.send(webhook)
+                if channel is None:
+                    raise NotFound(gettext("no such chat channel"))
+                name = str(channel)
+                error = chat_channel.send(channel)
             case "upstream":
                 name = request.POST.get("name", "")
                 error = trial.try_upstream(caller, name=name).problem

@@ -63,7 +63,7 @@ PAGES = (
         gettext_lazy("Connected systems"),
         "admin:connected-systems",
         OPERATORS,
-        "sources upstream webhooks test",
+        "sources upstream chat slack test",
     ),
     Destination(gettext_lazy("Upstream tools"), "admin:upstream-tools", OPERATORS, "mcp servers gateway approve"),
     Destination(gettext_lazy("Second approval"), "admin:second-approval", ADMINS, "risk changesets agreement"),
