@@ -25,6 +25,8 @@ from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from foundation.registry import Registry
 
+MAX_PAST = 10  # verdicts of the caller that a page offers to undo
+
 
 @dataclass(frozen=True)
 class Decided:

@@ -9,7 +9,7 @@ from functools import partial
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict
+from foundation.cases.kinds import MAX_PAST, Case, CaseKind, CaseVerdict, Decided, PastVerdict
 from foundation.people.caller import Caller
 from knowledge.contradictions import queries, verdicts
 from knowledge.contradictions.operations import GiveVerdict, UndoSettlement
@@ -19,7 +19,6 @@ from memories.models import MemoryRecord
 from memories.validity.scopes.choices import choices
 from memories.validity.scopes.names import PERSONA
 
-MAX_PAST = 5
 KEYS = {PairVerdict.FIRST: "1", PairVerdict.SECOND: "2", PairVerdict.NEITHER: "0", PairVerdict.BOTH: ""}
 
 
@@ -38,7 +37,7 @@ class PairSide:
 class PairCase:
     """A pair, its memories, and what colleagues have proposed: each verdict with the labels of its scopes."""
 
-    shown: ShownPair
+    found: ShownPair
     sides: Sequence[PairSide]
     proposals: Sequence[tuple[Settlement, Sequence[str]]]
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict, record_id
+from foundation.cases.kinds import MAX_PAST, Case, CaseKind, CaseVerdict, Decided, PastVerdict, record_id
 from foundation.operations.errors import Conflict, NotFound
 from foundation.people.caller import Caller
 from knowledge.freshness import stale_review
@@ -24,7 +24,6 @@ from memories.writing.seen import unchanged
 from memories.writing.undo import undo
 
 WRONG = "wrong"
-MAX_PAST = 10
 
 
 def _verify(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
@@ -179,7 +178,7 @@ class StaleCases(_MemoryCases):
                 cast("datetime", each.record.stale_at),  # as a constraint says
                 each.record.content,
                 # The note is about the catalog, not about this memory, so the first case alone has it.
-                {"shown": each, "note": note if each is shown[0] else ""},
+                {"stale": each, "note": note if each is shown[0] else ""},
                 seen=each.seen,
             )
             for each in shown

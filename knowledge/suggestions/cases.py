@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict, decided_row, token_of
+from foundation.cases.kinds import MAX_PAST, Case, CaseKind, CaseVerdict, Decided, PastVerdict, decided_row, token_of
 from foundation.people.caller import Caller
 from knowledge.models import Suggestion, SuggestionState
 from knowledge.suggestions import decisions, queries
 from knowledge.suggestions.operations import INSIGHT, MEMORY, Discard, Keep, NeverAgain, UndoDecisions
-
-MAX_PAST = 10
 
 
 def _keep(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:

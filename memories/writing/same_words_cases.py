@@ -7,14 +7,23 @@ from collections.abc import Mapping, Sequence
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict, case_id, decided_row, token_of
+from foundation.cases.kinds import (
+    MAX_PAST,
+    Case,
+    CaseKind,
+    CaseVerdict,
+    Decided,
+    PastVerdict,
+    case_id,
+    decided_row,
+    token_of,
+)
 from foundation.operations.errors import Invalid
 from foundation.people.caller import Caller
 from memories.models import SameWords, SameWordsDecision
 from memories.writing import erasure, same_words
 from memories.writing.text_places import places
 
-MAX_PAST = 10
 CONFIRMED = "erase"  # the value of `confirm`
 
 
@@ -62,14 +71,15 @@ class SameWordsCases(CaseKind):
 
     def past(self, caller: Caller) -> list[PastVerdict]:
         rows = SameWords.objects.exclude(decision=SameWordsDecision.OPEN).filter(decided_by=caller.email)
+        entries = list(rows.select_related("tombstone").order_by("-decided_at", "pk")[:MAX_PAST])
         return [
             PastVerdict(
-                str(entry),
+                found.text or gettext("The text is gone."),
                 entry.get_decision_display(),
                 entry.decided_at,
                 token_of(entry) if entry.decision == SameWordsDecision.LEFT else "",
             )
-            for entry in rows.order_by("-decided_at", "pk")[:MAX_PAST]
+            for entry, found in same_words.look_at_all(caller, entries)
         ]
 
     def undo(self, caller: Caller, undo_token: str) -> None:

@@ -135,8 +135,12 @@ def _waiting_cases(caller: Caller) -> str:
     """Return the numbers of cases that wait for the caller, and where they are. "" if none waits."""
     rows = {str(kind.title): kind.waiting(caller) for kind in kinds_for(caller) if kind.is_counted}
     counts = capped_counts(dict.fromkeys(rows, MAX_BADGE), **rows)
-    parts = [f"{title}: {count if count <= MAX_BADGE else f'{MAX_BADGE}+'}" for title, count in counts.items() if count]
+    parts = [f"{title}: {_up_to_badge(count)}" for title, count in counts.items() if count]
     return f"{', '.join(parts)} ({settings.COMMONPLACE_URL}{url_for('inbox', '')})" if parts else ""
+
+
+def _up_to_badge(count: int) -> str:
+    return str(count) if count <= MAX_BADGE else f"{MAX_BADGE}+"
 
 
 def page_of(

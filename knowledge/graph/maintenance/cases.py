@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
 from foundation.cases.kinds import (
+    MAX_PAST,
     Case,
     CaseKind,
     CaseVerdict,
@@ -21,8 +22,6 @@ from foundation.cases.kinds import (
 from foundation.people.caller import Caller
 from knowledge.graph.maintenance import proposals
 from knowledge.graph.models import UpkeepKind, UpkeepProposal, UpkeepState
-
-MAX_PAST = 10
 
 
 def _accept(caller: Caller, given_id: str, seen: str, values: Mapping[str, str]) -> Decided:

@@ -7,12 +7,20 @@ from collections.abc import Mapping, Sequence
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict, decided_row, record_id, token_of
+from foundation.cases.kinds import (
+    MAX_PAST,
+    Case,
+    CaseKind,
+    CaseVerdict,
+    Decided,
+    PastVerdict,
+    decided_row,
+    record_id,
+    token_of,
+)
 from foundation.people.caller import Caller
 from memories.conversation.consolidation import merging
 from memories.conversation.models import MergeProposal, MergeState
-
-MAX_PAST = 10
 
 
 def _accept(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:

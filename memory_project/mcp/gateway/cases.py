@@ -9,7 +9,7 @@ from typing import Annotated
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict
+from foundation.cases.kinds import MAX_PAST, Case, CaseKind, CaseVerdict, Decided, PastVerdict
 from foundation.operations.errors import Invalid, NotFound
 from foundation.operations.fields import Text
 from foundation.operations.operation import validate
@@ -17,8 +17,6 @@ from foundation.people.caller import Caller
 from memory_project.mcp.gateway import pins, tool_queue
 from memory_project.mcp.gateway.models import PinnedTool
 from memory_project.mcp.gateway.names import offered_name
-
-MAX_PAST = 10
 
 
 def _decide(accepted: bool, caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
