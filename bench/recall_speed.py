@@ -249,8 +249,8 @@ def measure_one(size: int, count: int) -> None:
             texts = load(size, lambda number: OWNER, in_threads=in_threads)
             queries = questions(texts, count)
             print(f"  {'ms':<52}{'p50':>8}{'p95':>8}{'ratio':>8}")
-            embedded = row("bare embedding of the query", [timed(embedding.embed_one, query) for query in queries])
-            vectors = [embedding.embed_one(query)[0] for query in queries]
+            embedded = row("bare embedding of the query", [timed(embedding.embed_query, query) for query in queries])
+            vectors = [embedding.embed_query(query)[0] for query in queries]
             scanned = row("bare SQL: exact cosine top ten", [timed(bare_sql, OWNER, vector) for vector in vectors])
             first, times = through_stdio(recalling(queries))
             kind = "context" if in_threads else "plain ranking"
@@ -293,7 +293,7 @@ def measure_many(sizes: list[int], count: int) -> None:
             texts = load(size, owner_of(size))
             queries = questions(texts, count)
             print(f"  {'ms, in process':<52}{'p50':>8}{'p95':>8}{'growth':>8}")
-            row("bare embedding of the query", [timed(embedding.embed_one, query) for query in queries])
+            row("bare embedding of the query", [timed(embedding.embed_query, query) for query in queries])
             for name, caller in {"owner of 100": people["owner 0"], "owner of half": people["owner 1"],
                                  "admin, who sees all": system_caller()}.items():  # fmt: skip
                 times, with_policies = [], []

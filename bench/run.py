@@ -32,6 +32,7 @@ RUNS = {
     "documents": ["bench/recall_quality.py", "DOCUMENTS"],
     "distant-matches": ["bench/distant_matches.py", "CONVERSATIONS"],
     "off-topic": ["bench/off_topic.py", "DOCUMENTS", "CONVERSATIONS"],
+    "languages": ["bench/languages.py"],
     "long-texts": ["bench/long_texts.py"],
     "recall-speed": ["bench/recall_speed.py", "one", "--size", "5000"],
     "recall-http": ["bench/recall_http.py", "--size", "5000", "--clients", "1,8", "--rounds", "2"],

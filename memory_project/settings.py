@@ -572,9 +572,10 @@ GRAPH_SPLIT_AT = env.weights_of("GRAPH_SPLIT_AT", {"Sesion": 15, "Proyecto": 25,
 
 # -- embeddings ------------------------------------------------------------------------------------------
 
-# minilm (packaged), sentence-transformers (extra `models`), openai (any compatible server), deterministic, none
+# minilm (packaged, English), e5 (about a hundred languages, extra `e5`), sentence-transformers (extra `models`), openai
+# (any compatible server), deterministic, none
 EMBEDDING_PROVIDER = env.choice(
-    "EMBEDDING_PROVIDER", "minilm", ("minilm", "sentence-transformers", "openai", "deterministic", "none")
+    "EMBEDDING_PROVIDER", "minilm", ("minilm", "e5", "sentence-transformers", "openai", "deterministic", "none")
 )
 EMBEDDING_MODEL = env.text("EMBEDDING_MODEL")  # the model's name, for sentence-transformers and openai
 # dimensions of the vector column; run `manage.py embed --dimension N` after a change

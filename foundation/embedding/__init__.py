@@ -1,7 +1,17 @@
 from __future__ import annotations
 
 from foundation.embedding.interface import Embedder, EmbedderUnavailable, Tokens, Vectors, Waiting, text_hash
-from foundation.embedding.model import current, embed, embed_one, embed_tokens, make_embedder, reset, state, warm_up
+from foundation.embedding.model import (
+    current,
+    embed,
+    embed_query,
+    embed_tokens,
+    make_embedder,
+    question_slope,
+    reset,
+    state,
+    warm_up,
+)
 
 __all__ = [
     "Embedder",
@@ -11,9 +21,10 @@ __all__ = [
     "Waiting",
     "current",
     "embed",
-    "embed_one",
+    "embed_query",
     "embed_tokens",
     "make_embedder",
+    "question_slope",
     "reset",
     "state",
     "text_hash",

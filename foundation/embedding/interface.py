@@ -38,9 +38,11 @@ class Embedder(Protocol):
     name: str  # stored with each vector; vectors of different names are not comparable
     dimensions: int
 
-    def embed(self, texts: Sequence[str], *, timeout_s: float) -> Vectors:
+    def embed(self, texts: Sequence[str], *, timeout_s: float, as_query: bool = False) -> Vectors:
         """Return float32 vectors of unit length, (len(texts), dimensions).
 
+        Some models read a question (`as_query`) otherwise than the texts that answer it. Cosines of unrelated texts are
+        around 0, and the thresholds of the product are on the scale of MiniLM's cosines.
         Raise EmbedderUnavailable on failure. `timeout_s` limits the wait for a model on another system.
         """
         ...
@@ -50,7 +52,9 @@ class Embedder(Protocol):
 class TokenEmbedder(Embedder, Protocol):
     """A model that also returns the word pieces of a text."""
 
-    def embed_tokens(self, texts: Sequence[str], *, timeout_s: float) -> tuple[Vectors, list[Tokens]]: ...
+    def embed_tokens(
+        self, texts: Sequence[str], *, timeout_s: float, as_query: bool = False
+    ) -> tuple[Vectors, list[Tokens]]: ...
 
 
 def text_hash(text: str) -> bytes:

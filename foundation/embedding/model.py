@@ -25,6 +25,9 @@ from foundation.operations.normal_form import normal_form
 
 WAIT_S = 10.0  # seconds for which a call waits for a model that is still loading
 
+# By provider. E5's cosines of questions with the texts that answer them have a median of .42 where MiniLM's have .54
+# (documentation), and .24 where they have .40 (facts with hardly a common word): bench/languages.py.
+QUESTION_SLOPES = {"e5": 1.7}
 RETRY_AFTER_S = 30.0  # seconds after a failed load before the next attempt
 
 
@@ -90,20 +93,21 @@ def current(wait_s: float | None = None) -> Embedder:
 
 
 def embed(
-    texts: Sequence[str], *, wait_s: float | None = None, waiting: Waiting = Waiting.CALLER
+    texts: Sequence[str], *, wait_s: float | None = None, waiting: Waiting = Waiting.CALLER, as_query: bool = False
 ) -> tuple[Vectors, str]:
     """Return vectors (len(texts), EMBEDDING_DIMENSIONS) and the name of the model, which is stored with them.
 
+    `as_query` says that the texts are questions, which some models read otherwise than the texts that answer them.
     Raise EmbedderUnavailable if the model is unavailable or returns unusable vectors. While the circuit breaker is open
     after several failures in a row, raise it immediately.
     """
     with _guarded_model(wait_s, waiting) as model:
-        vectors = model.embed(_normal_forms(texts), timeout_s=waiting.timeout_s)
+        vectors = model.embed(_normal_forms(texts), timeout_s=waiting.timeout_s, as_query=as_query)
         return _checked(model, vectors, len(texts)), model.name
 
 
 def embed_tokens(
-    texts: Sequence[str], *, wait_s: float | None = None, waiting: Waiting = Waiting.CALLER
+    texts: Sequence[str], *, wait_s: float | None = None, waiting: Waiting = Waiting.CALLER, as_query: bool = False
 ) -> tuple[Vectors, list[Tokens] | None, str]:
     """Embed texts as `embed` does, and also return the word pieces of each text, or None if the model has none.
 
@@ -111,9 +115,9 @@ def embed_tokens(
     """
     with _guarded_model(wait_s, waiting) as model:
         if not isinstance(model, TokenEmbedder):
-            vectors = model.embed(_normal_forms(texts), timeout_s=waiting.timeout_s)
+            vectors = model.embed(_normal_forms(texts), timeout_s=waiting.timeout_s, as_query=as_query)
             return _checked(model, vectors, len(texts)), None, model.name
-        vectors, tokens = model.embed_tokens(_normal_forms(texts), timeout_s=waiting.timeout_s)
+        vectors, tokens = model.embed_tokens(_normal_forms(texts), timeout_s=waiting.timeout_s, as_query=as_query)
         return _checked(model, vectors, len(texts)), tokens, model.name
 
 
@@ -152,9 +156,17 @@ def _checked(model: Embedder, vectors: Vectors, count: int) -> Vectors:
     return vectors
 
 
-def embed_one(text: str, *, wait_s: float | None = None) -> tuple[list[float], str]:
-    vectors, name = embed([text], wait_s=wait_s)
+def embed_query(text: str, *, wait_s: float | None = None) -> tuple[list[float], str]:
+    vectors, name = embed([text], wait_s=wait_s, as_query=True)
     return vectors[0].tolist(), name
+
+
+def question_slope() -> float:
+    """Return the factor by which a cosine of a question and a text comes to the scale of MiniLM's.
+
+    The cosine of two texts needs none: thresholds of near-duplicates and the like hold for each model.
+    """
+    return QUESTION_SLOPES.get(settings.EMBEDDING_PROVIDER, 1.0)
 
 
 def state() -> dict[str, str]:
@@ -182,6 +194,10 @@ def make_embedder() -> Embedder:
     """
     if settings.EMBEDDING_PROVIDER == "minilm":
         return MiniLM.load(settings.COMMONPLACE_HOME / "models")
+    if settings.EMBEDDING_PROVIDER == "e5":
+        from foundation.embedding.e5 import E5  # noqa: PLC0415 - few installations use it
+
+        return E5.load(settings.COMMONPLACE_HOME / "models")
     from foundation.embedding import providers  # noqa: PLC0415 - imports an HTTP client, which the packaged model lacks
 
     match settings.EMBEDDING_PROVIDER:

@@ -32,7 +32,7 @@ class SentenceTransformers:
         self.name = model
         self.dimensions = int(self._model.get_embedding_dimension())
 
-    def embed(self, texts: Sequence[str], *, timeout_s: float = 30.0) -> Vectors:
+    def embed(self, texts: Sequence[str], *, timeout_s: float = 30.0, as_query: bool = False) -> Vectors:
         vectors = self._model.encode(
             list(texts),
             batch_size=BATCH,
@@ -55,7 +55,7 @@ class OpenAICompatible:
         self._client = httpx.Client(headers=headers)
         self._address = f"{url.rstrip('/')}/embeddings"
 
-    def embed(self, texts: Sequence[str], *, timeout_s: float = 30.0) -> Vectors:
+    def embed(self, texts: Sequence[str], *, timeout_s: float = 30.0, as_query: bool = False) -> Vectors:
         deadline = time.monotonic() + timeout_s
         parts = [self._request(texts[start : start + BATCH], deadline) for start in range(0, len(texts), BATCH)]
         vectors = np.concatenate(parts) if parts else np.empty((0, self.dimensions), dtype=np.float32)
@@ -94,10 +94,12 @@ class Deterministic:
         self.dimensions = dimensions
         self.name = f"deterministic-{dimensions}"
 
-    def embed(self, texts: Sequence[str], *, timeout_s: float = 30.0) -> Vectors:
+    def embed(self, texts: Sequence[str], *, timeout_s: float = 30.0, as_query: bool = False) -> Vectors:
         return self.embed_tokens(texts, timeout_s=timeout_s)[0]
 
-    def embed_tokens(self, texts: Sequence[str], *, timeout_s: float = 30.0) -> tuple[Vectors, list[Tokens]]:
+    def embed_tokens(
+        self, texts: Sequence[str], *, timeout_s: float = 30.0, as_query: bool = False
+    ) -> tuple[Vectors, list[Tokens]]:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         tokens = []
         for row, text in enumerate(texts):

@@ -69,7 +69,7 @@ def nearest_documents(vector: Sequence[float], types: Sequence[str], limit: int)
     """Return at most `limit` entities that have a passage with cosine ≥ MIN_COSINE to the query, best first."""
     distance = CosineDistance("vector", list(vector)) + 0.0
     passages = CatalogPassage.objects.filter(text__in=_texts(types)).annotate(distance=distance)
-    passages = passages.filter(distance__lte=1 - MIN_COSINE).order_by("distance", "pk")
+    passages = passages.filter(distance__lte=1 - MIN_COSINE / embedding.question_slope()).order_by("distance", "pk")
     best: dict[UUID, tuple[int, int, float]] = {}
     for pk, *passage in passages.values_list("text", "start", "stop", "distance")[: PASSAGES_PER_TEXT * limit]:
         best.setdefault(pk, tuple(passage))

@@ -30,7 +30,7 @@ def search(catalog: Catalog, query: str, *, types: Sequence[str] = (), limit: in
     if not query or not document_index.has_texts(types):
         return CatalogSearchResult(list(by_words.values()))
     try:
-        vector, _ = embedding.embed_one(query)
+        vector, _ = embedding.embed_query(query)
     except embedding.EmbedderUnavailable as error:
         return CatalogSearchResult(list(by_words.values()), f"results are by words alone: {error}")
     similar = document_index.nearest_documents(vector, types, limit)

@@ -237,8 +237,8 @@ def embed_within(text: str, patience_s: float) -> tuple[list[float] | None, str]
     connections.close_if_pooled()  # don't hold a database connection while waiting
     try:
         if settings.EMBEDDING_PROVIDER != "openai":
-            return embedding.embed_one(text, wait_s=LOADING_S)[0], ""
-        future = _threads.submit(embedding.embed_one, text, wait_s=patience_s)
+            return embedding.embed_query(text, wait_s=LOADING_S)[0], ""
+        future = _threads.submit(embedding.embed_query, text, wait_s=patience_s)
         try:
             return future.result(timeout=patience_s)[0], ""
         finally:

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
 
+from foundation import embedding
 from foundation.database import prepared_statements, sql_files
 from foundation.database.queryset_sql import fragment
 from foundation.database.transaction_settings import planned_once
@@ -141,6 +142,7 @@ def _values(caller: Caller, criteria: Criteria) -> dict[str, Any]:
         "limit": caveats.MAX_PATHS,
         "columns": caveats.column_names(criteria.columns),
         "shown": list(criteria.shown),
+        "question_slope": embedding.question_slope(),
         "vector": None if criteria.vector is None else np.asarray(criteria.vector, np.float32),
     }
 

@@ -99,7 +99,7 @@ chosen (kind, place, id, detail) AS MATERIALIZED (
      ) AS covering
      CROSS JOIN (SELECT sum(idf) AS total FROM words WHERE uses & %(for_match)s <> 0) AS totals
      CROSS JOIN LATERAL (
-        SELECT 1 - min(vector <=> %(vector)s::vector) AS cosine FROM memory_passages WHERE record_id = covering.id
+        SELECT %(question_slope)s * (1 - min(vector <=> %(vector)s::vector)) AS cosine FROM memory_passages WHERE record_id = covering.id
      ) AS measured ORDER BY 2 LIMIT %(match_rows)s)
     UNION ALL
     (SELECT 'neighbor', row_number() OVER (ORDER BY coverage DESC, created_at DESC, nearby.id), nearby.id,
@@ -131,7 +131,7 @@ chosen (kind, place, id, detail) AS MATERIALIZED (
 )
 
 SELECT kind, detail, {applied} AS is_applied, {hinted} AS has_hint,
-       (SELECT 1 - min(vector <=> %(vector)s::vector) FROM memory_passages WHERE record_id = memory_records.id) AS cosine,
+       (SELECT %(question_slope)s * (1 - min(vector <=> %(vector)s::vector)) FROM memory_passages WHERE record_id = memory_records.id) AS cosine,
        {columns}
 FROM chosen LEFT JOIN memory_records USING (id)
 ORDER BY kind, place

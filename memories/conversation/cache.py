@@ -206,7 +206,7 @@ def delete_expired() -> int:
 
 def _vector(text: str) -> tuple[list[float] | None, str, str]:
     try:
-        vector, model = embedding.embed_one(text)
+        vector, model = embedding.embed_query(text)
     except embedding.EmbedderUnavailable as error:
         return None, "", f"{error}; only questions with the same words are found in the cache"
     return vector, model, ""

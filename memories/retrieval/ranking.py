@@ -26,6 +26,7 @@ from uuid import UUID
 from django.conf import settings
 from django.core.cache import caches
 
+from foundation import embedding
 from foundation.database import prepared_statements, sql_files
 from foundation.database.queryset_sql import Condition
 from foundation.database.replica import connection_for_reading
@@ -53,6 +54,7 @@ class RecallQuestion:
     """A recall query, prepared for the arms."""
 
     vector: Sequence[float] | None = None
+    model: str = ""  # that has computed the vector; "" compares it with those of any model
     terms: Sequence[term_statistics.Term] = ()
     distances: dict[str, int] = field(default_factory=dict)  # URN of a named or related entity → distance in steps
     cues: Cues = field(default_factory=Cues)
@@ -191,6 +193,8 @@ def statement(scope: Condition, question: RecallQuestion, limit: int, *, exact: 
         "candidates": CANDIDATES,
         "passages": CANDIDATES * PASSAGES_PER_CANDIDATE,
         "w_semantic": SEED_COSINE,
+        "question_slope": embedding.question_slope(),
+        "model": question.model,
         "w_lexical": SEED_WORDS,
         "limit": limit,
     }

@@ -86,8 +86,9 @@ SELECT id FROM (
 ) near
 
 -- name: cosine
-(SELECT 1 - min(p.vector <=> (SELECT vector FROM question)) FROM memory_passages p
-    WHERE p.record_id = memory_records.id)
+-- NULL for a memory whose vectors another model has computed: while all are computed anew, its words find it.
+(SELECT %(question_slope)s * (1 - min(p.vector <=> (SELECT vector FROM question))) FROM memory_passages p
+    WHERE p.record_id = memory_records.id AND (%(model)s::text = '' OR memory_records.embedding_model = %(model)s))
 
 -- name: ranked
 -- Scores the candidates of all arms. Their ids are an array, because with a join the planner would scan the whole table.

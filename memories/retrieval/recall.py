@@ -374,26 +374,35 @@ def _prepare(
 ) -> tuple[RecallQuestion, Recall, Tokens | None]:
     """Return the question without its terms, a result without hits, and the word pieces of the query."""
     # The query is embedded first, while no database connection is held.
-    vector, tokens, problem = _embed(query) if query and strategy != "lexical" else (None, None, "")
+    asked = _embed(query) if query and strategy != "lexical" else EmbeddedQuery()
     distances, result = _distances(caller, strategy, urns)
-    question = RecallQuestion(vector=vector, distances=distances)
+    question = RecallQuestion(vector=asked.vector, model=asked.model, distances=distances)
     if not query:
         return question, replace(result, ranking="graph" if strategy == "auto" else strategy), None
     if strategy in ("auto", "semantic"):
-        if problem:
-            note = "; ".join(filter(None, [result.note, f"{problem}; {LEXICAL_NOTE}"]))
+        if asked.problem:
+            note = "; ".join(filter(None, [result.note, f"{asked.problem}; {LEXICAL_NOTE}"]))
             return question, replace(result, ranking="lexical", degraded=True, note=note), None
-        return question, replace(result, ranking="hybrid"), tokens
+        return question, replace(result, ranking="hybrid"), asked.tokens
     return question, result, None
 
 
-def _embed(query: str) -> tuple[Sequence[float] | None, Tokens | None, str]:
-    """Return the vector and word pieces of the query, and why it can't be embedded ("" if it can)."""
+@dataclass(frozen=True)
+class EmbeddedQuery:
+    """The vector and word pieces of a query with the name of the model, or why it could not be embedded."""
+
+    vector: Sequence[float] | None = None
+    tokens: Tokens | None = None
+    model: str = ""
+    problem: str = ""
+
+
+def _embed(query: str) -> EmbeddedQuery:
     try:
-        vectors, tokens, _ = embedding.embed_tokens([query])
+        vectors, tokens, model = embedding.embed_tokens([query], as_query=True)
     except embedding.EmbedderUnavailable as error:
-        return None, None, str(error)
-    return vectors[0].tolist(), tokens[0] if tokens else None, ""
+        return EmbeddedQuery(problem=str(error))
+    return EmbeddedQuery(vectors[0].tolist(), tokens[0] if tokens else None, model)
 
 
 def _distances(caller: Caller, strategy: str, urns: list[str]) -> tuple[dict[str, int], Recall]:

@@ -182,7 +182,7 @@ def test_a_slow_model_is_not_waited_for(
     remember(alice, TRAP)
     settings.MEMORY_CONTEXT_MS, settings.EMBEDDING_PROVIDER = 1_500, "openai"
     released = threading.Event()
-    monkeypatch.setattr(embedding, "embed_one", lambda *args, **options: released.wait(60))
+    monkeypatch.setattr(embedding, "embed_query", lambda *args, **options: released.wait(60))
     block = attach_memories(bob, Call("query_sql", {"sql": "SELECT count(*) FROM sales.orders"}, {}))
     released.set()
     assert block is not None

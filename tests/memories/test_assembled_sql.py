@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests/data/statements"
 VECTOR = [1.0] + [0.0] * 383
 TERMS = [Term("refund", 2, 3.0), Term("revenu", 5_000, 1.0, alternatives=("revenue",))]
-QUESTION = RecallQuestion(VECTOR, TERMS, {"urn:li:tag:a": 0, "urn:li:tag:b": 1}, Cues(names=("maya",), month=3))
+QUESTION = RecallQuestion(VECTOR, "", TERMS, {"urn:li:tag:a": 0, "urn:li:tag:b": 1}, Cues(names=("maya",), month=3))
 WORDS_ONLY = RecallQuestion(terms=TERMS)
 FREQUENT = RecallQuestion(terms=[Term("refund", 5_000, 1.0), Term("revenu", 6_000, 0.9)])
 

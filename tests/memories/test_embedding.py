@@ -43,23 +43,23 @@ def test_a_text_has_the_same_vector_alone_and_in_a_batch(model: minilm.MiniLM) -
 
 
 def test_the_model_graph_is_written_once(tmp_path: Path) -> None:
-    first = minilm.graph_file(minilm.packaged_model(), tmp_path)
+    first = minilm.written_graph(minilm.packaged_model(), tmp_path)
     mtime = first.stat().st_mtime_ns
-    assert minilm.graph_file(minilm.packaged_model(), tmp_path) == first
+    assert minilm.written_graph(minilm.packaged_model(), tmp_path) == first
     assert first.stat().st_mtime_ns == mtime
     assert not list(tmp_path.glob("*.draft"))
 
 
 def test_the_model_is_loaded_on_first_use() -> None:
     assert embedding.state()["state"] == "idle"
-    embedding.embed_one("now")
+    embedding.embed_query("now")
     assert embedding.state()["state"] == "ready"
 
 
 def test_a_disabled_provider_is_unavailable(settings: Any) -> None:
     settings.EMBEDDING_PROVIDER = "none"
     with pytest.raises(EmbedderUnavailable, match="EMBEDDING_PROVIDER=none"):
-        embedding.embed_one("x")
+        embedding.embed_query("x")
     assert embedding.state()["state"] == "off"
 
 
@@ -67,9 +67,9 @@ def test_waiting_for_a_slow_model_times_out(settings: Any, monkeypatch: pytest.M
     gate = threading.Event()
     monkeypatch.setattr("foundation.embedding.model.make_embedder", lambda: gate.wait(10) and Deterministic(384))
     with pytest.raises(EmbedderUnavailable, match=r"still loading after 0\.05 s"):
-        embedding.embed_one("x", wait_s=0.05)
+        embedding.embed_query("x", wait_s=0.05)
     gate.set()
-    assert len(embedding.embed_one("x")[0]) == 384
+    assert len(embedding.embed_query("x")[0]) == 384
 
 
 def test_vectors_of_another_length_than_the_column_are_rejected(settings: Any) -> None:
@@ -77,7 +77,7 @@ def test_vectors_of_another_length_than_the_column_are_rejected(settings: Any) -
     embedding.current()
     settings.EMBEDDING_DIMENSIONS = 384
     with pytest.raises(EmbedderUnavailable, match="64 dimensions, but EMBEDDING_DIMENSIONS is 384"):
-        embedding.embed_one("x")
+        embedding.embed_query("x")
 
 
 class Stub(BaseHTTPRequestHandler):
@@ -138,4 +138,4 @@ def test_a_zero_vector_is_rejected(server: str, settings: Any) -> None:
     settings.EMBEDDING_PROVIDER, settings.EMBEDDING_MODEL = "openai", "nomic"
     settings.EMBEDDING_URL, settings.EMBEDDING_DIMENSIONS = server, 2
     with pytest.raises(EmbedderUnavailable, match="vector of zeros"):
-        embedding.embed_one("text")
+        embedding.embed_query("text")

@@ -153,6 +153,17 @@ def test_vectors_of_another_model_of_the_same_dimension_are_noticed(fact: Memory
     assert "another-384" in str(finding.found)
 
 
+def test_memories_in_other_languages_lead_to_another_model(fact: MemoryRecord, settings: Any) -> None:
+    settings.EMBEDDING_PROVIDER = "minilm"
+    MemoryRecord.objects.filter(pk=fact.pk).update(language="en")
+    assert state_and_fix(recall.languages(table_facts.read())) == SOUND
+    MemoryRecord.objects.filter(pk=fact.pk).update(language="de")
+    finding = recall.languages(table_facts.read())
+    assert (finding.state, "EMBEDDING_PROVIDER=e5" in str(finding.fix)) == (FindingState.WARNING, True)
+    settings.EMBEDDING_PROVIDER = "e5"
+    assert state_and_fix(recall.languages(table_facts.read())) == SOUND
+
+
 def test_a_missing_worker_and_old_tasks_are_noticed() -> None:
     Schedule.objects.update(next_run=timezone.now())  # the tests' database may have been made a while ago
     state = table_facts.read()

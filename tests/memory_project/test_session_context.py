@@ -202,7 +202,7 @@ def test_words_alone_find_memories_while_the_model_is_away(
     def away(*arguments: Any, **options: Any) -> Any:
         raise embedding.EmbedderUnavailable("the model is being loaded")
 
-    monkeypatch.setattr(embedding, "embed_one", away)
+    monkeypatch.setattr(embedding, "embed_query", away)
     prompt = "Revenue in the sales mart excludes refunds?"
     assert texts(post(client(bob_user), PROMPT, {**SESSION, "prompt": prompt})) == [fact.content]
 

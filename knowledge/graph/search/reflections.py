@@ -74,7 +74,7 @@ def search_reflections(caller: Caller, operation: SearchReflections) -> tuple[li
     arms: list[list[UUID]] = []
     cosines: dict[UUID, float] = {}
     try:
-        vector, model = embedding.embed_one(operation.query)
+        vector, model = embedding.embed_query(operation.query)
     except embedding.EmbedderUnavailable as error:
         note = f"{error}; results are by words only"
     else:

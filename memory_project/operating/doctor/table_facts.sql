@@ -7,6 +7,9 @@ WITH late AS (
     SELECT embedding_model AS model, count(*) AS number
     FROM (SELECT embedding_model FROM memory_records WHERE embedding_model <> '' LIMIT %(sample)s) sample
     GROUP BY 1
+), languages AS (
+    SELECT count(*) AS known, count(*) FILTER (WHERE language <> 'en') AS others
+    FROM (SELECT language FROM memory_records WHERE language <> '' LIMIT %(sample)s) sample
 ), trial AS (
     SELECT path, verification_problem AS problem, extract(epoch FROM now() - verified_at)::float AS age_s
     FROM backups WHERE verified_at IS NOT NULL ORDER BY verified_at DESC LIMIT 1
@@ -22,6 +25,8 @@ SELECT
     (SELECT count(*) FROM index_jobs
         WHERE status = 'pending' AND next_run_at < now() - interval '30 minutes') AS late_jobs,
     (SELECT coalesce(jsonb_object_agg(model, number), '{}') FROM vectors) AS vectors,
+    (SELECT known FROM languages) AS known_languages,
+    (SELECT others FROM languages) AS other_languages,
     (SELECT value FROM catalog_cursors WHERE name = %(watcher)s) AS catalog_problem,
     (SELECT value FROM installation_facts WHERE name = %(key)s) AS key_fingerprint,
     ARRAY(SELECT substr(name, 1 + length(%(files)s)) FROM installation_facts

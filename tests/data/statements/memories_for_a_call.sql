@@ -111,7 +111,7 @@ chosen (kind, place, id, detail) AS MATERIALIZED (
      ) AS covering
      CROSS JOIN (SELECT sum(idf) AS total FROM words WHERE uses & %(for_match)s <> 0) AS totals
      CROSS JOIN LATERAL (
-        SELECT 1 - min(vector <=> %(vector)s::vector) AS cosine FROM memory_passages WHERE record_id = covering.id
+        SELECT %(question_slope)s * (1 - min(vector <=> %(vector)s::vector)) AS cosine FROM memory_passages WHERE record_id = covering.id
      ) AS measured ORDER BY 2 LIMIT %(match_rows)s)
     UNION ALL
     (SELECT 'neighbor', row_number() OVER (ORDER BY coverage DESC, created_at DESC, nearby.id), nearby.id,
@@ -144,7 +144,7 @@ chosen (kind, place, id, detail) AS MATERIALIZED (
 
 SELECT kind, detail, (EXISTS(SELECT 1 AS "a" FROM "insights" U0 WHERE (U0."record_id" = ("memory_records"."id") AND U0."state" = 'applied') LIMIT 1)) AS is_applied, ((EXISTS(SELECT 1 AS "a" FROM "entity_baselines" U0 WHERE (U0."record_id" = ("memory_records"."id") AND NOT (U0."hint" = '')) LIMIT 1)) OR EXISTS (
     SELECT FROM catalog_entities WHERE urn = ANY(memory_records.detected_urns) AND (removed OR deprecated))) AS has_hint,
-       (SELECT 1 - min(vector <=> %(vector)s::vector) FROM memory_passages WHERE record_id = memory_records.id) AS cosine,
+       (SELECT %(question_slope)s * (1 - min(vector <=> %(vector)s::vector)) FROM memory_passages WHERE record_id = memory_records.id) AS cosine,
        "memory_records"."id", "memory_records"."created_at", "memory_records"."updated_at", "memory_records"."created_by", "memory_records"."persona", "memory_records"."visibility", "memory_records"."dimension", "memory_records"."category", "memory_records"."confidence", "memory_records"."source", "memory_records"."content", "memory_records"."language", "memory_records"."tags", "memory_records"."entity_urns", "memory_records"."related_columns", "memory_records"."detected_urns", "memory_records"."entities_detected_at", "memory_records"."unsettled", "memory_records"."metadata", "memory_records"."scope", "memory_records"."content_key", "memory_records"."status", "memory_records"."stale_reason", "memory_records"."stale_at", "memory_records"."last_verified_at", "memory_records"."valid_from", "memory_records"."valid_until", "memory_records"."valid_while", "memory_records"."condition_ended_at", "memory_records"."supersedes_id", "memory_records"."superseded_by", "memory_records"."superseded_at", "memory_records"."tier", "memory_records"."conversation_id", "memory_records"."role", "memory_records"."author", "memory_records"."thread_position", "memory_records"."derived_from", "memory_records"."importance", "memory_records"."last_accessed_at", "memory_records"."enrichment_status", "memory_records"."attachment", "memory_records"."quiet_at", "memory_records"."counted_from", "memory_records"."expires_at", "memory_records"."purge_after"
 FROM chosen LEFT JOIN memory_records USING (id)
 ORDER BY kind, place

@@ -23,8 +23,8 @@ candidates AS MATERIALIZED (SELECT DISTINCT record_id AS id FROM ((SELECT record
 ) near)) arms(record_id)),
 scored AS MATERIALIZED (
     SELECT id, created_at, conversation_id, thread_position,
-           (SELECT 1 - min(p.vector <=> (SELECT vector FROM question)) FROM memory_passages p
-    WHERE p.record_id = memory_records.id) AS cosine, (CASE WHEN entity_urns && %(urns0)s::varchar[] OR detected_urns && %(urns0)s::varchar[]
+           (SELECT %(question_slope)s * (1 - min(p.vector <=> (SELECT vector FROM question))) FROM memory_passages p
+    WHERE p.record_id = memory_records.id AND (%(model)s::text = '' OR memory_records.embedding_model = %(model)s)) AS cosine, (CASE WHEN entity_urns && %(urns0)s::varchar[] OR detected_urns && %(urns0)s::varchar[]
     THEN %(bonus0)s ELSE CASE WHEN entity_urns && %(urns1)s::varchar[] OR detected_urns && %(urns1)s::varchar[]
     THEN %(bonus1)s ELSE 0 END END)::float8 AS bonus,
     CASE WHEN lower(author) = ANY(%(names)s) THEN lower(author) END AS speaker,
