@@ -11,7 +11,7 @@ from foundation.tools.declaration import Hints, Tool, ToolResponse, tool
 from memories import extensions, operations, queries, responses, services
 from memories.history import history
 from memories.models import MemoryRecord, Status
-from memories.rendering import entity_name, recall_answer
+from memories.rendering import entity_name, page_answer, recall_answer
 from memories.responses import (
     ChangedResponse,
     ErasedResponse,
@@ -134,13 +134,15 @@ def _get(caller: Caller, operation: operations.GetMemory) -> GotResponse:
     return response
 
 
-def _list(caller: Caller, operation: operations.ListMemories) -> PageResponse:
-    return responses.page_response(queries.list_memories(caller, operation), operation.limit, operation.offset)
+def _list(caller: Caller, operation: operations.ListMemories) -> ToolResponse[PageResponse]:
+    rows = queries.list_memories(caller, operation)
+    return page_answer(responses.page_response(rows, operation.limit, operation.offset))
 
 
-def _review_stale(caller: Caller, operation: operations.ReviewStale) -> PageResponse:
+def _review_stale(caller: Caller, operation: operations.ReviewStale) -> ToolResponse[PageResponse]:
     page = responses.page_response(queries.stale_memories(caller), operation.limit, operation.offset)
-    return {**page, "message": f"{page['total']} stale: verify each that still holds, and supersede what is wrong"}
+    page["message"] = f"{page['total']} stale: verify each that still holds, and supersede what is wrong"
+    return page_answer(page)
 
 
 memory_manage = Tool(

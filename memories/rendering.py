@@ -1,9 +1,13 @@
-"""Text rendering of recall responses for an agent's context."""
+"""Text rendering of recalled and listed memories for an agent's context."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import cast
+
 from foundation.tools.declaration import ToolResponse
-from memories.responses import HitResponse, RecallResponse, recall_response
+from memories.models import Confidence, Status, Visibility
+from memories.responses import HitResponse, MemoryResponse, PageResponse, RecallResponse, recall_response
 from memories.retrieval.recall import Recall
 
 SHORTENED = "texts with … are shortened: memory_manage get returns them whole"
@@ -30,6 +34,42 @@ def as_text(response: RecallResponse) -> str:
     if about := response.get("about"):
         lines.append(about)
     return "\n".join(lines)
+
+
+def page_answer(page: PageResponse) -> ToolResponse[PageResponse]:
+    """Return a page of memories, with a line for each as its text for an agent's context."""
+    first = page["offset"] + 1
+    lines = [_line(number, _as_hit(memory)) for number, memory in enumerate(page["records"], first)]
+    lines.append(_place(page))
+    if message := page.get("message"):
+        lines.append(message)
+    return ToolResponse(page, text="\n".join(lines))
+
+
+def _place(page: PageResponse) -> str:
+    """Say which part of the list a page is, and how to go on."""
+    shown = len(page["records"])
+    total = page["total"]
+    last = page["offset"] + shown
+    if not shown:
+        return f"none of {total} from offset {page['offset']} on" if total else "no memories"
+    if note := page.get("note"):
+        return f"{page['offset'] + 1} to {last} of {total}; {note}"
+    return f"{page['offset'] + 1} to {last} of {total}" + (f": go on with offset {last}" if last < total else "")
+
+
+# Values of a listed memory that need not be said.
+USUAL: Mapping[str, Collection[str]] = {
+    "status": [Status.ACTIVE],
+    "confidence": [Confidence.MEDIUM],
+    "visibility": [Visibility.PERSONA, Visibility.EVERYONE],
+}
+
+
+def _as_hit(memory: MemoryResponse) -> HitResponse:
+    """Return the keys of a memory whose values are neither empty nor usual."""
+    kept = {name: value for name, value in memory.items() if value and value not in USUAL.get(name, ())}
+    return cast(HitResponse, kept)
 
 
 def _line(number: int, hit: HitResponse) -> str:

@@ -25,7 +25,7 @@ from django.db import connection, transaction
 from foundation.database import prepared_statements, sql_files
 from foundation.operations.normal_form import normal_form
 from foundation.people.caller import Caller
-from memories.models.fields import search_vector_sql, text_search_config
+from memories.models.fields import other_configurations, search_vector_sql, text_search_config
 from memories.texts.language import configuration_of, language_of
 
 SQL = sql_files.statements(__file__)
@@ -34,6 +34,12 @@ MIN_TYPO = 5  # minimum number of letters of a word in which typos are corrected
 MAX_TYPOS = 4  # maximum number of words of a query in which typos are corrected
 MAX_ALTERNATIVES = 5  # maximum number of corrections of a word
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzäöüßéèàçñ")
+# Letters with accents by the letter that is typed without one, and letters by what is typed for them.
+ACCENTED = {
+    "a": "áàâãäåąă", "c": "çčć", "d": "ď", "e": "éèêëęě", "g": "ğ", "i": "íìîïı", "l": "ł", "n": "ñńň", "o": "óòôõöøő",
+    "r": "ř", "s": "śšş", "t": "ť", "u": "úùûüůű", "y": "ý", "z": "źżž",
+}  # fmt: skip
+TYPED = {"ss": "ß", "oe": "œ", "ae": "æ"}
 IDENTIFIER = re.compile(r"(?<![^\W_])[^\W_]++(?:[._][^\W_]++)+")
 MAX_IDENTIFIERS = 5  # maximum number of identifiers of a query that are also searched as a whole
 MAX_TERMS = 32  # maximum number of terms of a query; a longer query is cut to its rarest terms
@@ -121,13 +127,20 @@ def _query_terms_sql(language: str) -> str:
 def _with_corrected_typos(terms: Sequence[Term], reader: Mapping[str, Any]) -> list[Term]:
     """Add known lexemes one edit away to unknown terms, because an unknown term may be misspelled.
 
+    It may also be spelled without accents, or be a word of another language than the question was taken for, which is
+    likely for a question of one or two words.
+
     At most MAX_TYPOS terms are corrected. Only words of memories that the reader may read are known. Otherwise a word
     that is corrected, and another that is not, would tell whether somebody's private memory contains them.
     """
     unknown = [term for term in terms if not term.documents and not term.alternatives and len(term.lexeme) >= MIN_TYPO]
     if not unknown:
         return list(terms)
-    edits = {term.lexeme: one_edit_away(term.lexeme) for term in unknown[:MAX_TYPOS]}
+    lexemes_unknown = [term.lexeme for term in unknown[:MAX_TYPOS]]
+    stems = _stems_of_other_languages(lexemes_unknown)
+    edits = {
+        lexeme: one_edit_away(lexeme) | other_spellings(lexeme) | stems.get(lexeme, set()) for lexeme in lexemes_unknown
+    }
     # One string, because psycopg takes long to send a list of some thousand. No lexeme of a text contains a space.
     lexemes = " ".join(sorted(set().union(*edits.values())))
     known = SQL["known_lexemes"].format(readable=READABLE)
@@ -152,6 +165,28 @@ def one_edit_away(word: str) -> set[str]:
     edits = {a + b[1:] for a, b in parts if b} | {a + b[1] + b[0] + b[2:] for a, b in parts if len(b) > 1}
     edits |= {a + c + b[1:] for a, b in parts if b for c in letters} | {a + c + b for a, b in parts for c in letters}
     return edits - {word}
+
+
+def other_spellings(word: str) -> set[str]:
+    """Return the word with one accent more, and with ligatures or ß instead of the letters that are typed for them."""
+    found = set()
+    for place, letter in enumerate(word):
+        found |= {word[:place] + accented + word[place + 1 :] for accented in ACCENTED.get(letter, "")}
+    found |= {word.replace(typed, written) for typed, written in TYPED.items()}
+    return found - {word}
+
+
+def _stems_of_other_languages(words: Sequence[str]) -> dict[str, set[str]]:
+    """Return the lexemes of each word by the rules of RECALL_LANGUAGES but the installation's own."""
+    names = other_configurations().values()
+    if not names:
+        return {}
+    vector = " || ".join(search_vector_sql("word", name) for name in names)
+    rows = prepared_statements.rows(SQL["word_lexemes"].format(vector=f"({vector})"), [list(words)], public=True)
+    stems: dict[str, set[str]] = {}
+    for word, lexeme in rows:
+        stems.setdefault(word, set()).add(lexeme)
+    return stems
 
 
 def _identifiers(phrases: Sequence[tuple[str, str, list[str]]], terms: Sequence[Term]) -> list[Term]:

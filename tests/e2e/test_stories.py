@@ -40,7 +40,7 @@ from django.core.management import call_command
 for name in {AGENTS}:
     call_command("createtoken", f"{{name}}@fernhill.example")
 """
-SWEEP = "from knowledge.freshness import comparison\nprint(stale_detection.check_all_entities(10_000))"
+SWEEP = "from knowledge.freshness import stale_detection\nprint(stale_detection.check_all_entities(10_000))"
 
 
 @dataclass

@@ -134,11 +134,11 @@ def test_update_validates_and_sets_columns(alice: Caller) -> None:
 def test_a_memory_from_remember_to_erase(alice: Caller) -> None:
     id = remember(alice)
     services.mark_stale(system_caller(), record_id=id, reason="a column went")
-    stale = memory_manage(alice, "review_stale")
+    stale = memory_manage(alice, "review_stale").data
     assert [(r["id"], r["stale_reason"]) for r in stale["records"]] == [(id, "a column went")]
     assert memory_manage(alice, "verify", id=id, note="looked")["status"] == "active"
     new = memory_manage(alice, "supersede", id=id, content="Revenue includes refunds.", reason="rule")["id"]
-    records = memory_manage(alice, "list", filter_status="superseded")["records"]
+    records = memory_manage(alice, "list", filter_status="superseded").data["records"]
     assert [(r["id"], r["metadata"]["superseded_by"]) for r in records] == [(id, new)]
     assert memory_manage(alice, "forget", id=new)["status"] == "archived"
     assert memory_manage(alice, "restore", id=new)["status"] == "active"
@@ -152,13 +152,13 @@ def test_a_memory_from_remember_to_erase(alice: Caller) -> None:
 
 def test_lists_are_scoped_filtered_and_paged(alice: Caller, bob: Caller, olga: Caller) -> None:
     ids = [remember(alice, f"Fact number {n} about orders.", entity_urns=[URN] if n else []) for n in range(5)]
-    page = memory_manage(bob, "list", limit=2, offset=1)
+    page = memory_manage(bob, "list", limit=2, offset=1).data
     assert [r["id"] for r in page["records"]] == [ids[3], ids[2]]
     assert (page["total"], page["limit"], page["offset"]) == (5, 2, 1)
-    assert memory_manage(alice, "list", filter_entity_urn=URN)["total"] == 4
-    most = memory_manage(alice, "list", limit=500)
+    assert memory_manage(alice, "list", filter_entity_urn=URN).data["total"] == 4
+    most = memory_manage(alice, "list", limit=500).data
     assert (most["limit"], "note" in most) == (100, False)  # there are no more
-    assert memory_manage(olga, "list")["total"] == 0
+    assert memory_manage(olga, "list").data["total"] == 0
     for wrong in ({"limit": 0}, {"offset": -1}, {"filter_status": "gone"}, {"filter_dimension": "x"}):
         with pytest.raises(Invalid):
             memory_manage(alice, "list", **wrong)
@@ -166,15 +166,15 @@ def test_lists_are_scoped_filtered_and_paged(alice: Caller, bob: Caller, olga: C
 
 def test_the_stale_review_is_scoped(alice: Caller, olga: Caller, ada: Caller) -> None:
     services.mark_stale(system_caller(), record_id=remember(alice), reason="gone")
-    assert memory_manage(olga, "review_stale")["total"] == 0
-    assert memory_manage(ada, "review_stale")["total"] == 1
+    assert memory_manage(olga, "review_stale").data["total"] == 0
+    assert memory_manage(ada, "review_stale").data["total"] == 1
 
 
 def test_a_response_stays_within_its_budget_and_counts_omitted_items(alice: Caller, settings: Any) -> None:
     settings.ANSWER_BUDGET_BYTES = 2500
     for n in range(8):
         remember(alice, f"{n} is the number of this long text. " + "words " * 150)
-    page = memory_manage(alice, "list")
+    page = memory_manage(alice, "list").data
     assert len(page["records"]) + page["omitted"] == 8
     assert f"offset {len(page['records'])}" in page["note"]
     response = memory_recall(alice, query="number of this long text").data

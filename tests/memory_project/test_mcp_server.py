@@ -308,7 +308,7 @@ def test_reading_connections_offer_only_the_commands_that_read(http: str, alice_
     assert content_of(refused)["code"] == "forbidden"
     assert not MemoryRecord.objects.exists()
     listed = over_http(http, token, lambda client: client.call_tool("memory_manage", {"command": "list"}), path)
-    assert content_of(listed)["total"] == 0
+    assert listed.structured_content["total"] == 0
     usage = over_http(http, token, lambda client: client.call_tool("memory_manage", {}), path)
     assert set(content_of(usage)["commands"]) == {"history", "get", "list", "review_stale"}
 
