@@ -60,13 +60,20 @@ def read_statement(text: str, language: str) -> Claim:
     return statement
 
 
+# Letters of languages that have no rules here. Detection knows RECALL_LANGUAGES only and takes such texts for one of them,
+# and then "no" (Portuguese: in the) would negate.
+FOREIGN = re.compile("[ãõłżąęśźćńőűčšžřåøæ]", re.IGNORECASE)
+
+
 def statement_language(text: str) -> str:
-    """Return the language of a text. The function words decide if a text is short."""
+    """Return the language of a text, or "" for one that has no rules. The function words decide if a text is short."""
     return _language(text, tuple(settings.RECALL_LANGUAGES))
 
 
 @lru_cache(maxsize=2_000)
 def _language(text: str, languages: tuple[str, ...]) -> str:
+    if FOREIGN.search(text):
+        return ""
     found = language_of(text)
     if found not in ("", *words.LANGUAGES):
         return found
