@@ -73,7 +73,7 @@ def _as_hit(memory: MemoryResponse) -> HitResponse:
 
 
 def _line(number: int, hit: HitResponse) -> str:
-    content = " ⏎ ".join(line.strip() for line in hit["content"].split("\n") if line.strip())
+    content = " ⏎ ".join(line.strip() for line in hit["content"].splitlines() if line.strip())
     names = [entity_name(urn) for urn in [*hit.get("entity_urns", []), *hit.get("detected_urns", [])]]
     author = f"{hit['created_by']}, reworded by {hit['edited_by']}" if "edited_by" in hit else hit["created_by"]
     parts = [author, hit["created_at"][:10], hit["id"]]

@@ -26,9 +26,10 @@ APPS = ("memories", "analysis", "knowledge", "memory_project")
 MAX_MINUTES = 43_200  # 30 days
 Minutes = Annotated[int, Field(ge=1, le=MAX_MINUTES)]
 FOREVER, PAUSED = -1, 0  # values of Schedule.repeats
-# Old → new paths of functions that earlier versions have queued. Scheduled functions need no entry:
-# update_schedules() replaces their paths, and a run that is already queued fails once and is scheduled again.
+# Old → new paths of functions that earlier versions have queued, also by a schedule: otherwise a run that is queued
+# during the upgrade counts as a task of a newer version, and stays for a week.
 RENAMED_TASKS = {
+    "memory_project.operating.doctor.tasks.check_other_systems": "memory_project.operating.doctor.tasks.check_health",
     "knowledge.tasks.ground": "knowledge.tasks.take_baselines",
     "knowledge.graph.tasks.count_uses": "knowledge.graph.tasks.count_accesses",
     "knowledge.graph.tasks.look_through": "knowledge.graph.tasks.propose_maintenance_of",

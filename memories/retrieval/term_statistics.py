@@ -138,14 +138,17 @@ def _with_corrected_typos(terms: Sequence[Term], reader: Mapping[str, Any]) -> l
         return list(terms)
     lexemes_unknown = [term.lexeme for term in unknown[:MAX_TYPOS]]
     stems = _stems_of_other_languages(lexemes_unknown)
-    edits = {
-        lexeme: one_edit_away(lexeme) | other_spellings(lexeme) | stems.get(lexeme, set()) for lexeme in lexemes_unknown
-    }
+    likely = {lexeme: other_spellings(lexeme) | stems.get(lexeme, set()) for lexeme in lexemes_unknown}
+    edits = {lexeme: one_edit_away(lexeme) | likely[lexeme] for lexeme in lexemes_unknown}
     # One string, because psycopg takes long to send a list of some thousand. No lexeme of a text contains a space.
     lexemes = " ".join(sorted(set().union(*edits.values())))
     known = SQL["known_lexemes"].format(readable=READABLE)
     documents = dict(prepared_statements.rows(known, {**reader, "lexemes": lexemes}))
-    alternatives = {lexeme: tuple(sorted(edits[lexeme] & documents.keys()))[:MAX_ALTERNATIVES] for lexeme in edits}
+    alternatives = {
+        # what it is likely to be comes before what is one edit away by chance
+        lexeme: tuple(sorted(found, key=lambda word: (word not in likely[lexeme], word))[:MAX_ALTERNATIVES])
+        for lexeme, found in ((lexeme, edits[lexeme] & documents.keys()) for lexeme in edits)
+    }
     return [_with_alternatives(term, alternatives.get(term.lexeme, ()), documents) for term in terms]
 
 

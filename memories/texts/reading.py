@@ -60,8 +60,8 @@ def read_statement(text: str, language: str) -> Claim:
     return statement
 
 
-# Letters of languages that have no rules here. Detection knows RECALL_LANGUAGES only and takes such texts for one of them,
-# and then "no" (Portuguese: in the) would negate.
+# Letters of languages that have no rules here. Detection knows RECALL_LANGUAGES only and takes such texts for one of
+# them, and then "no" (Portuguese: in the) would negate.
 FOREIGN = re.compile("[ãõłżąęśźćńőűčšžřåøæ]", re.IGNORECASE)
 
 

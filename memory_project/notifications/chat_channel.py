@@ -36,11 +36,19 @@ def check_url(url: str) -> str:
     """Return the URL as it is requested. Raises Invalid unless webhooks may call it and its host is listed."""
     checked = posting.check_url(url.strip())
     host = urlsplit(checked).hostname or ""
-    if host not in settings.WEBHOOK_HOSTS:
+    if host not in map(_ascii, settings.WEBHOOK_HOSTS):
         listed = ", ".join(settings.WEBHOOK_HOSTS)
         allowed = f"https:// on {listed}" if listed else "none until WEBHOOK_HOSTS is set"
         raise Invalid(gettext("%(hostname)r is not an allowed host") % {"hostname": host}, field="url", allowed=allowed)
     return checked
+
+
+def _ascii(host: str) -> str:
+    """Return the form of a host name that a request has, for names with other letters."""
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
+        return host
 
 
 def save(caller: Caller, *, persona: Persona, url: str, is_on: bool = True) -> Webhook:

@@ -13,6 +13,7 @@ from memory_project.operating.doctor import database, examination
 from memory_project.operating.doctor.examination import ExaminationResult
 from memory_project.operating.doctor.facts import read as read_facts
 from memory_project.operating.doctor.registry import CHECKS, Reads, of_kinds
+from memory_project.operating.shared import secret_key_check
 
 NEEDED = ("server", "extension")  # what the database must have before it is migrated
 
@@ -30,8 +31,19 @@ def check_database(*, databases: Sequence[str] | None = None, **extra: Any) -> l
         facts = read_facts()
     except (DatabaseError, NotSupportedError) as error:
         return _messages([ExaminationResult(CHECKS["server"], database.unreachable(error))])
-    messages = _messages(examination.on_facts(facts))
+    messages = [*_messages(examination.on_facts(facts)), *_other_key()]
     return messages + _messages(examination.guarded(check) for check in of_kinds(Reads.SYSTEMS) if check.number)
+
+
+def _other_key() -> list[CheckMessage]:
+    """Compare the keys on a database of an earlier version, too, which may lack tables that the checks read."""
+    try:
+        secret_key_check.refuse_other_key()
+    except secret_key_check.OtherKey as error:
+        return [Error(str(error), id="commonplace.E021")]
+    except DatabaseError:
+        return []
+    return []
 
 
 def database_problems() -> list[CheckMessage]:

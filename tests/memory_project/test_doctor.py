@@ -21,12 +21,15 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 from django.core import checks as django_checks
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.urls import reverse
 from django.utils import timezone, translation
 from django_q.models import OrmQ, Schedule
 
+from analysis.models import SourceCheck
+from foundation.embedding import e5
 from memories.models import MemoryRecord
+from memory_project.mcp.gateway.models import UpstreamStatus
 from memory_project.models import User
 from memory_project.operating.backups.models import Backup
 from memory_project.operating.doctor import (
@@ -46,6 +49,7 @@ from memory_project.operating.doctor.registry import CHECKS, Reads, of_kinds
 from memory_project.operating.examinations.models import Examination
 from memory_project.operating.observability import installation_metrics
 from memory_project.operating.postgres.server import APPLICATION
+from memory_project.operating.shared import secret_key_check, shared_files
 from tests.conftest import person
 from tests.pages import browser
 
@@ -379,6 +383,51 @@ def test_numbers_are_unique_and_a_broken_check_hides_no_other(monkeypatch: pytes
     results = {result.name: result.finding for result in examination.for_page()}
     assert (results["hosts"].state, "no such thing" in str(results["hosts"].found)) == (FindingState.PROBLEM, True)
     assert set(results) == set(CHECKS)
+
+
+def test_looking_creates_no_file_and_a_folder_that_cannot_be_read_hides_no_other_check(
+    settings: Any, tmp_path: Path
+) -> None:
+    settings.COMMONPLACE_FILES = tmp_path / "files"
+    examination.for_page()
+    assert not (tmp_path / "files").exists()
+    settings.COMMONPLACE_FILES = tmp_path / "file"
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file" / shared_files.ID_FILE).mkdir()  # so that reading it fails, also for root
+    results = {result.name: result.finding for result in examination.for_page()}
+    assert (results["files"].state, "can't be read" in str(results["files"].found)) == (FindingState.PROBLEM, True)
+    assert results["queue"].state == FindingState.OK
+
+
+def test_failures_of_systems_count_for_a_week(settings: Any) -> None:
+    now = timezone.now()
+    for name, days in (("late", 1), ("removed", 8)):
+        failed_at = now - timedelta(days=days)
+        SourceCheck.objects.create(name=name, error="away", failed_at=failed_at)
+        UpstreamStatus.objects.create(name=name, error="away", failed_at=failed_at)
+    tables = table_facts.read()
+    assert (tables.failing_sources, tables.failing_upstreams) == (["late"], ["late"])
+    assert {systems.sources(tables).state, systems.upstreams(tables).state} == {FindingState.WARNING}
+
+
+def test_a_model_without_its_package_is_a_problem(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.EMBEDDING_PROVIDER = "e5"
+    assert state_and_fix(recall.models_installed()) == SOUND
+    monkeypatch.setattr(e5, "find_spec", lambda name: None)
+    finding = recall.models_installed()
+    assert (finding.state, "commonplace[e5]" in str(finding.fix)) == (FindingState.PROBLEM, True)
+
+
+def test_another_key_is_noticed_though_tables_are_missing(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret_key_check.store()
+    settings.SECRET_KEY = "another key"
+    assert "commonplace.E021" in [message.id for message in django_checks.run_checks(databases=["default"])]
+
+    def missing() -> None:
+        raise DatabaseError("relation does not exist")
+
+    monkeypatch.setattr(examination, "read_tables", missing)
+    assert "commonplace.E021" in [message.id for message in django_checks.run_checks(databases=["default"])]
 
 
 def test_metrics_tell_the_states_that_a_worker_has_stored(settings: Any) -> None:

@@ -80,7 +80,7 @@ def search_reflections(caller: Caller, operation: SearchReflections) -> tuple[li
     else:
         nearest = rows.filter(embedding_model=model).annotate(distance=CosineDistance("vector", vector) + 0.0)
         distances = nearest.order_by("distance").values_list("pk", "distance")[:limit]
-        cosines = {pk: 1 - distance for pk, distance in distances}
+        cosines = {pk: embedding.question_slope() * (1 - distance) for pk, distance in distances}
         arms.append(list(cosines))
     arms.append(_by_words(rows, operation.query, limit))
     fused = fuse(arms)

@@ -53,7 +53,10 @@ def search_semantic(caller: Caller, operation: SearchSemantic) -> GraphSearchRes
     fused = fuse([list(distances), with_words])
     entities = list(Entity.objects.filter(pk__in=list(fused)).defer("folded", "grams"))
     best = max(fused.values(), default=0.0) or 1.0
-    bases = {pk: max(0.0, 1 - distances[pk]) if pk in distances else 0.2 + 0.6 * fused[pk] / best for pk in fused}
+    slope = embedding.question_slope()
+    bases = {
+        pk: max(0.0, slope * (1 - distances[pk])) if pk in distances else 0.2 + 0.6 * fused[pk] / best for pk in fused
+    }
     scores = access_ranking.scores(bases, entities)
     entities.sort(key=lambda entity: (-scores[entity.pk].score, entity.number))
     nodes = queries.nodes_of(entities[: operation.limit])

@@ -43,14 +43,12 @@ class WorkPart:
 def system(request: HttpRequest) -> HttpResponse:
     operator_of(request)
     groups = checkup.groups()
-    has_unreadable = any(
-        result.name == "unreadable_tasks" and result.needs_a_look for group in groups for result in group.results
-    )
+    needing_a_look = {result.name for group in groups for result in group.results if result.needs_a_look}
     context = {
         "checkup": groups,
         "work": _work(),
-        "unreadable": task_queue.unreadable()[:FAILURES_SHOWN] if has_unreadable else [],
-        "failures": Failure.objects.order_by("-stopped")[:FAILURES_SHOWN],
+        "unreadable": task_queue.unreadable()[:FAILURES_SHOWN] if "unreadable_tasks" in needing_a_look else [],
+        "failures": Failure.objects.order_by("-stopped")[:FAILURES_SHOWN] if "failures" in needing_a_look else [],
         **_storage(),
     }
     return render(request, "operate/system.html", context)

@@ -154,8 +154,10 @@ def pending_migrations() -> tuple[list[str], list[str]]:
     ours = {config.label for config in apps.get_app_configs() if config.name.partition(".")[0] in PACKAGES}
     try:
         applied = set(MigrationRecorder.Migration.objects.values_list("app", "name"))
-    except ProgrammingError:  # the database is empty
-        applied = set()
+    except ProgrammingError as error:
+        if not isinstance(error.__cause__, psycopg.errors.UndefinedTable):
+            raise
+        applied = set()  # the database is empty
     newer = [key for key in applied - _on_disk() if key[0] in ours]
     return [".".join(key) for key in sorted(_on_disk() - applied)], [".".join(key) for key in sorted(newer)]
 

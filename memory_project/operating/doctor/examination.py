@@ -134,6 +134,11 @@ def guarded(check: HealthCheck, *facts: Any) -> ExaminationResult:
         return ExaminationResult(check, problem(found, fix))
 
 
+def of_machines() -> Iterator[ExaminationResult]:
+    for check in of_kinds(Reads.MACHINES):
+        yield guarded(check)
+
+
 def of_settings() -> Iterator[ExaminationResult]:
     for check in of_kinds(Reads.SETTINGS):
         yield guarded(check)
@@ -155,6 +160,7 @@ def everything(*, processes: int = 1) -> list[ExaminationResult]:
     for check in slow:
         _start(partial(_one, check), others)
     _start(of_settings, others)
+    _start(of_machines, others)
     from_database: Queue[ExaminationResult] = Queue()
     _start(partial(_limited, processes), from_database)
     deadline = time.monotonic() + LIMIT_S
@@ -182,7 +188,7 @@ def is_unfinished() -> bool:
 def for_page() -> list[ExaminationResult]:
     """Run the quick checks, and return those of other systems as a worker has last found them."""
     stored = examinations.stored()
-    results = [*of_database(), *of_settings()]
+    results = [*of_database(), *of_machines(), *of_settings()]
     for check in of_kinds(Reads.SYSTEMS):
         finding, at = stored.get(check.name, (None, None))
         results.append(ExaminationResult(check, from_json(finding) if finding else _not_yet(), at))
@@ -191,7 +197,7 @@ def for_page() -> list[ExaminationResult]:
 
 def store_all() -> list[ExaminationResult]:
     """Run all checks, and store what they find for pages and metrics. A worker calls this on a schedule."""
-    results = in_order([*of_database(), *of_settings(), *of_systems()])
+    results = in_order([*of_database(), *of_machines(), *of_settings(), *of_systems()])
     examinations.save({result.name: result.finding.as_json() for result in results})
     return results
 

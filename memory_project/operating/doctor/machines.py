@@ -9,7 +9,7 @@ from memory_project.operating.doctor.findings import HealthFinding, listed, ok, 
 from memory_project.operating.doctor.registry import Reads, health_check
 from memory_project.operating.doctor.table_facts import TableFacts
 from memory_project.operating.replica import looks
-from memory_project.operating.shared import secret_key_check, shared_cache
+from memory_project.operating.shared import secret_key_check, shared_cache, shared_files
 
 REPLICA_PROBLEMS = {
     "behind": gettext_noop("it is %(seconds)s s behind; the primary is read instead"),
@@ -18,7 +18,7 @@ REPLICA_PROBLEMS = {
 }
 
 
-@health_check("machines", gettext_noop("Key of the installation"), Reads.TABLES, number="E021")
+@health_check("machines", gettext_noop("Key of the installation"), Reads.TABLES)
 def installation_key(tables: TableFacts) -> HealthFinding:
     if secret_key_check.is_own(tables.key_fingerprint or ""):
         return ok(gettext_noop("this machine has the secret key of the installation"))
@@ -34,6 +34,11 @@ def installation_key(tables: TableFacts) -> HealthFinding:
 
 @health_check("machines", gettext_noop("Shared files"), Reads.TABLES)
 def files(tables: TableFacts) -> HealthFinding:
+    try:
+        shared_files.known_folder_id()
+    except OSError as error:
+        found = text(gettext_noop("the folder of COMMONPLACE_FILES can't be read: %(error)s"), error=str(error))
+        return problem(found, text(gettext_noop("Check COMMONPLACE_FILES and the rights of this account.")))
     if not tables.other_folders:
         return ok(gettext_noop("all machines use one folder for files"))
     found = text(
@@ -42,7 +47,7 @@ def files(tables: TableFacts) -> HealthFinding:
     return warning(found, text(gettext_noop("Set COMMONPLACE_FILES to a shared folder.")))
 
 
-@health_check("machines", gettext_noop("Shared cache"), Reads.DATABASE)
+@health_check("machines", gettext_noop("Shared cache"), Reads.MACHINES)
 def cache() -> HealthFinding:
     if failure := shared_cache.problem():
         found = gettext_noop(
@@ -54,7 +59,7 @@ def cache() -> HealthFinding:
     return ok(gettext_noop("the Redis of CACHE_URL answers"))
 
 
-@health_check("machines", gettext_noop("Read replica"), Reads.DATABASE)
+@health_check("machines", gettext_noop("Read replica"), Reads.MACHINES)
 def replica() -> HealthFinding:
     if not settings.DATABASE_REPLICA_URL:
         return ok(gettext_noop("no read replica is configured"))

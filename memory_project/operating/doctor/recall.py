@@ -49,6 +49,8 @@ def model_fix() -> FindingText:
         return text(
             gettext_noop("Check EMBEDDING_URL, EMBEDDING_MODEL and EMBEDDING_API_KEY, and that the server runs.")
         )
+    if settings.EMBEDDING_PROVIDER == "e5":
+        return text(gettext_noop("Install it: pip install 'commonplace[e5]', or choose another provider."))
     return text(gettext_noop("Check EMBEDDING_PROVIDER and EMBEDDING_MODEL, and that COMMONPLACE_HOME can be written."))
 
 
@@ -62,6 +64,11 @@ def model_named() -> HealthFinding:
 
 @health_check("recall", gettext_noop("Package of the models"), Reads.SETTINGS, number="E010")
 def models_installed() -> HealthFinding:
+    if settings.EMBEDDING_PROVIDER == "e5":
+        try:
+            e5.packaged_weights()
+        except EmbedderUnavailable as error:
+            return problem(text(gettext_noop("%(error)s"), error=str(error)), model_fix())
     users = ("EMBEDDING_PROVIDER", "RERANK_PROVIDER")
     names = [name for name in users if getattr(settings, name) == "sentence-transformers"]
     if not names or find_spec("sentence_transformers") is not None:

@@ -34,6 +34,7 @@ class Reads(StrEnum):
     FACTS = "facts"  # `Facts`: what PostgreSQL says of itself
     TABLES = "tables"  # `TableFacts`: what our tables say
     DATABASE = "database"  # statements of its own
+    MACHINES = "machines"  # the cache and the replica, over the network with short time-outs
     SYSTEMS = "systems"  # other systems over the network, so it may be slow
 
 

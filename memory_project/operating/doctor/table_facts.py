@@ -20,7 +20,8 @@ from memory_project.operating.shared import secret_key_check, shared_files
 SQL = sql_files.statements(__file__)
 LATE = timedelta(minutes=10)  # if a schedule is overdue for longer, no worker is running
 OBJECTS = ("vectors", "search_settings")  # columns that are JSON objects
-SAMPLE = 1_000  # vectors whose model is looked at
+SAMPLE = 1_000  # memories whose model and language are looked at
+FAILURES_KNOWN = timedelta(days=7)  # for which a failure of a source or an upstream counts
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,14 @@ class TableFacts:
     search_settings: Mapping[str, str | None]  # those of DATABASE_SEARCH, as they are within a transaction
 
 
+def _folder_id() -> str:
+    """Return the id of the folder of shared files, or "" if it is unknown: then no other folder differs from it."""
+    try:
+        return shared_files.known_folder_id()
+    except OSError:  # the check of shared files says why
+        return ""
+
+
 def read() -> TableFacts:
     """Read the facts on the connection of this thread. Raises DatabaseError, for example before the first migration."""
     values: dict[str, Any] = {
@@ -60,7 +69,8 @@ def read() -> TableFacts:
         "key": secret_key_check.FACT,
         "files": shared_files.FACT,
         "files_known": shared_files.KNOWN,
-        "folder": shared_files.folder_id(),
+        "folder": _folder_id(),
+        "failures_known": FAILURES_KNOWN,
         "host": socket.gethostname(),
         "search": list(settings.DATABASE_SEARCH),
     }

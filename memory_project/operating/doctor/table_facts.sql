@@ -2,14 +2,13 @@
 WITH late AS (
     SELECT count(*) AS schedules FROM django_q_schedule
     WHERE repeats <> %(paused)s AND next_run < now() - %(late)s
-), vectors AS (
+), sample AS MATERIALIZED (
     -- the rows that are read first are mostly the oldest ones, which a change of the model leaves behind
-    SELECT embedding_model AS model, count(*) AS number
-    FROM (SELECT embedding_model FROM memory_records WHERE embedding_model <> '' LIMIT %(sample)s) sample
-    GROUP BY 1
+    SELECT embedding_model, language FROM memory_records LIMIT %(sample)s
+), vectors AS (
+    SELECT embedding_model AS model, count(*) AS number FROM sample WHERE embedding_model <> '' GROUP BY 1
 ), languages AS (
-    SELECT count(*) AS known, count(*) FILTER (WHERE language <> 'en') AS others
-    FROM (SELECT language FROM memory_records WHERE language <> '' LIMIT %(sample)s) sample
+    SELECT count(*) AS known, count(*) FILTER (WHERE language <> 'en') AS others FROM sample WHERE language <> ''
 ), trial AS (
     SELECT path, verification_problem AS problem, extract(epoch FROM now() - verified_at)::float AS age_s
     FROM backups WHERE verified_at IS NOT NULL ORDER BY verified_at DESC LIMIT 1
@@ -30,12 +29,14 @@ SELECT
     (SELECT value FROM catalog_cursors WHERE name = %(watcher)s) AS catalog_problem,
     (SELECT value FROM installation_facts WHERE name = %(key)s) AS key_fingerprint,
     ARRAY(SELECT substr(name, 1 + length(%(files)s)) FROM installation_facts
-        WHERE starts_with(name, %(files)s) AND changed_at >= now() - %(files_known)s AND value <> %(folder)s
+        WHERE starts_with(name, %(files)s) AND changed_at >= now() - %(files_known)s AND %(folder)s <> '' AND value <> %(folder)s
         ORDER BY 1) AS other_folders,
     ARRAY(SELECT name FROM gateway_status
-        WHERE failed_at IS NOT NULL AND (reached_at IS NULL OR failed_at > reached_at)
+        -- one that was taken out of the declarations is asked no more
+        WHERE failed_at > now() - %(failures_known)s AND (reached_at IS NULL OR failed_at > reached_at)
         ORDER BY 1) AS failing_upstreams,
-    ARRAY(SELECT name FROM analysis_source_checks WHERE error <> '' ORDER BY 1) AS failing_sources,
+    ARRAY(SELECT name FROM analysis_source_checks
+        WHERE error <> '' AND failed_at > now() - %(failures_known)s ORDER BY 1) AS failing_sources,
     (SELECT extract(epoch FROM now() - max(created_at))::float FROM backups
         WHERE problem = '' AND deleted_at IS NULL) AS backup_age_s,
     coalesce((SELECT problem FROM backups WHERE is_scheduled ORDER BY created_at DESC LIMIT 1), '') AS backup_problem,

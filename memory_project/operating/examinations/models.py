@@ -5,7 +5,7 @@ from django.utils import timezone
 
 
 class Examination(models.Model):
-    """The latest result of a check that is too slow for a page, such as that of the mail server.
+    """The latest result of a check, as a worker has found it. Pages show those that are slow, and metrics all states.
 
     The texts are stored as messages and their values, so that a page shows them in the language of its reader.
     """

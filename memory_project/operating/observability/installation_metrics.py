@@ -37,6 +37,7 @@ SINGLE = {
     "insights_waiting": "Insights that wait for review.",
     "oldest_insight_age_seconds": "Age of the insight that waits longest for review.",
     "oldest_changeset_age_seconds": "Age of the oldest changeset that is planned or partial.",
+    "checks_age_seconds": "Time since a worker has last made the checks of the doctor.",
     "database_connections": "Connections to the database server, of all its clients.",
     "database_connections_max": "Connections that the database server allows.",
     "database_size_bytes": "Size of the database.",
@@ -54,12 +55,13 @@ NUMBERS = """
         (SELECT count(*) FROM pending),
         (SELECT extract(epoch FROM now() - min(created_at)) FROM pending),
         (SELECT extract(epoch FROM now() - min(created_at)) FROM changesets WHERE state IN ('planned', 'partial')),
+        (SELECT extract(epoch FROM now() - max(at)) FROM examinations),
         (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
         current_setting('max_connections')::int,
         pg_database_size(current_database())"""
 # As the worker has last found them. The values of the states are those of STATES.
 CHECKS = "SELECT name, finding ->> 'state' FROM examinations ORDER BY name"
-STATES = {"ok": 0, "unknown": 0, "warning": 1, "problem": 2}
+STATES = {"unknown": -1, "ok": 0, "warning": 1, "problem": 2}
 CHANGESETS = "SELECT state, count(*) FROM changesets GROUP BY state"
 # The reconciler opens jobs for missing vectors every five minutes. Looking for the vectors themselves would take a
 # second with a million memories.
@@ -121,10 +123,12 @@ def _read() -> list[Any] | None:
     families.append(_by_label("changesets", "Changesets, by state.", "state", ChangesetState.values, changesets))
     families.append(_by_label("vectors_missing", "Rows without a vector, by kind.", "kind", sorted(SOURCES), vectors))
     states = GaugeMetricFamily(
-        f"{PREFIX}check_state", "State of each check of the doctor: 0 ok, 1 warning, 2 problem.", labels=["check"]
+        f"{PREFIX}check_state",
+        "State of each check of the doctor: -1 unknown, 0 ok, 1 warning, 2 problem.",
+        labels=["check"],
     )
     for name, state in checks:
-        states.add_metric([name], STATES.get(state, 0))
+        states.add_metric([name], STATES.get(state, -1))
     families.append(states)
     return families
 

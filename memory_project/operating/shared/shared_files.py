@@ -32,11 +32,17 @@ def note_folder() -> None:
     """Note which folder this machine uses. Workers do so at their start and every hour, servers with each upload."""
     rows = InstallationFact.objects.filter(pk__startswith=FACT)
     rows.filter(changed_at__lt=timezone.now() - KNOWN).delete()
-    values = {"value": folder_id(), "changed_at": timezone.now()}
+    values = {"value": _folder_id(), "changed_at": timezone.now()}
     InstallationFact.objects.update_or_create(pk=f"{FACT}{socket.gethostname()[:80]}", defaults=values)
 
 
-def folder_id() -> str:
+def known_folder_id() -> str:
+    """Return the id of the folder, or "" if no machine has used it yet. Raises OSError if it can't be read."""
+    file = Path(settings.COMMONPLACE_FILES) / ID_FILE
+    return file.read_text().strip() if file.exists() else ""
+
+
+def _folder_id() -> str:
     """Return the id of the folder. The first machine that uses it creates it."""
     file = Path(settings.COMMONPLACE_FILES) / ID_FILE
     if not file.exists():
@@ -44,6 +50,7 @@ def folder_id() -> str:
         descriptor, draft = tempfile.mkstemp(dir=file.parent)
         with os.fdopen(descriptor, "w") as handle:
             handle.write(uuid.uuid4().hex)
+        os.chmod(draft, 0o644)  # the account that runs the next process may be another one
         with contextlib.suppress(FileExistsError):  # another machine has created it at the same time
             os.link(draft, file)
         os.unlink(draft)
