@@ -56,7 +56,7 @@ def test_every_argument_for_entities_takes_names(alice: Caller, cora: Caller) ->
     )
     record = MemoryRecord.objects.get(pk=made["id"])
     assert (record.entity_urns, record.related_columns) == ([ORDERS, TERM], [{**column, "urn": ORDERS}])
-    assert memory_manage(alice, "list", filter_entity_urn="orders")["total"] == 1
+    assert memory_manage(alice, "list", filter_entity_urn="orders").data["total"] == 1
     assert memory_recall(alice, strategy="entity", entity_urns=["sales.orders"]).data["count"] == 1
     memory_manage(alice, "update", id=made["id"], entity_urns=["refunds"])
     record.refresh_from_db()

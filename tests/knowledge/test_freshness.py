@@ -142,7 +142,7 @@ def test_a_verified_memory_stays_active(small_catalog: None, alice: Caller) -> N
     schema(column("status"))
     stale_detection.check_all_entities(50)
     assert memory_recall(alice, query="amounts gross of tax").data["count"] == 0
-    assert memory_manage(alice, "review_stale")["total"] == 1
+    assert memory_manage(alice, "review_stale").data["total"] == 1
     services.verify(alice, Verify(record_id=record.pk, note="it moved to the lines"))
     assert stale_detection.check_all_entities(50).stale == 0
     assert status(record)[0] == Status.ACTIVE
