@@ -88,6 +88,7 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
         "categories": Category,
         "confidences": Confidence,
         "ages": queues.AGES,
+        "assignees": {"me": gettext("Me"), "nobody": gettext("Unassigned")},
         "sorts": {name: title for name, (title, _) in queues.SORTS.items()},
         "reasons": REASONS,
         "questions": QUESTIONS,

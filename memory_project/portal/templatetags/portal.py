@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -49,6 +49,25 @@ EDGE_WORDS = 4  # number of words at each end of a passage by which the browser 
 
 # Texts of agents are not trusted: HTML in them is escaped, and images are not rendered.
 _markdown = MarkdownIt("js-default", {"html": False, "linkify": False}).disable("image")
+
+
+@register.inclusion_tag("_select.html")
+def choose(
+    name: str, options: Iterable[Any], chosen: object = "", first: str = "", id: str = "", required: bool = False
+) -> dict[str, Any]:
+    """Render a select. `first` is the label of an empty choice before the others.
+
+    `options` are pairs of value and label, a mapping of them, objects that have both, or values that are their labels.
+    """
+    pairs = options.items() if isinstance(options, Mapping) else map(_value_and_label, options)
+    return {"name": name, "options": list(pairs), "chosen": chosen, "first": first, "id": id, "required": required}
+
+
+def _value_and_label(option: Any) -> tuple[Any, Any]:
+    if isinstance(option, tuple):
+        value, label = option
+        return value, label
+    return getattr(option, "value", option), getattr(option, "label", option)
 
 
 @register.inclusion_tag("_nav_link.html", takes_context=True)
