@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from memory_project.agents.hook_program.folders import state_folder
@@ -22,6 +23,8 @@ CIRCUIT = "circuit"
 MAX_BYTES = 64_000
 SKIP_S = 60
 MAX_WRITERS = 16
+# The thread that asks and the one that gives up at the deadline may record the same failure at once, in the same file.
+_writing = Lock()
 
 
 def read(name: str) -> dict[str, Any]:
@@ -43,15 +46,16 @@ def write(name: str, **values: Any) -> None:
         return
     # a process that ends while it writes leaves this file; the number of names is bounded
     temporary = path.with_name(f".{name}.{os.getpid() % MAX_WRITERS}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        temporary.replace(path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    with _writing:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(text)
+            temporary.replace(path)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
 
 def open_circuit(url: str, reason: str) -> None:

@@ -7,12 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memory_project.agents.hook_program import framing
+from memory_project.agents.hook_program import framing, state
 from memory_project.agents.hook_program.programs import PROGRAMS
 from tests.memory_project.agents.conftest import ROOT, Machine
 from tests.memory_project.agents.hook_server import TEXT, HookServer, hook_server
@@ -266,3 +267,15 @@ def test_candidates_need_both_the_person_and_the_repository(
     for _, _, body in server.requests:
         assert set(body) == {"session", "program", "repository", "candidates"}
         assert [set(each) for each in body["candidates"]] == [{"kind", "text", "evidence", "entities"}]
+
+
+def test_threads_that_record_at_once_leave_a_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "state_folder", lambda: tmp_path)
+    reasons = ["a", "b" * 200]
+    for _ in range(50):
+        threads = [threading.Thread(target=state.open_circuit, args=("http://x", reason)) for reason in reasons]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert state.read(state.CIRCUIT)["reason"] in reasons
