@@ -3,8 +3,9 @@
     python bench/languages.py [--half seen|unseen|all]
     python bench/languages.py --write-frame --conversations DIR --documents DIR
 
-languages.json has 50 facts of a company in nine languages, each with a question that shares hardly a word with it. Only
-the first half was looked at while the models were fitted. For each packaged model, prints how many questions have their
+languages.json has 50 facts of a company in nine languages, each with a question that shares hardly a word with it. The
+means and directions of the provider e5 are computed from the first half only. Results of both halves were seen while
+the number of directions and question_slope were chosen. For each packaged model, prints how many questions have their
 fact first, and among the first three:
 
 - cosine: the facts of one language, by the cosine alone
