@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.contrib.auth import get_user_model
 from django.core import signing
 from django.db import connection, transaction
+from django.db.models import QuerySet
+from django.utils import timezone
 from django.utils.translation import gettext
-from django_q.tasks import async_task
 
 from analysis import records, sessions, sources
 from analysis.action_execution import ActionResult, deliver, is_interrupted
@@ -30,12 +29,12 @@ from analysis.operations import RunAction
 from analysis.querying.query import QueryScope, run, scope, uncastable
 from analysis.sources import SourceModel
 from analysis.sources.attribute_values import check_value
-from foundation.database import identity
 from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.operations.fields import Id
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
-from foundation.people.permissions import build_caller
+from foundation.work import jobs
+from foundation.work.jobs import JobKind
 
 MAX_UNCONFIRMED = 50  # changing more records than this requires the token of a dry run
 TOKEN_HOURS = 1
@@ -156,7 +155,11 @@ def interrupted(caller: Caller, session: Session, model: str) -> list[Action]:
 def resume_later(caller: Caller, *, action_id: UUID | str) -> Action:
     """Queue the action for a worker, which resumes it with the permissions that its owner has at that time."""
     action = _unfinished(caller, action_id)
-    transaction.on_commit(partial(async_task, "analysis.tasks.resume", action.pk.hex))
+    if action.state != ActionState.RUNNING or is_interrupted(action):
+        with transaction.atomic():
+            action.state = ActionState.QUEUED
+            action.save(update_fields=["state"])
+            jobs.add(ActionJobs.name, action.pk, action.owner)
     return action
 
 
@@ -175,15 +178,29 @@ def _unfinished(caller: Caller, action_id: UUID | str) -> Action:
     return action
 
 
-def resume_as_owner(action_id: UUID | str) -> str:
-    action = Action.objects.filter(pk=action_id).first()
-    person = action and get_user_model().objects.filter(email=action.owner).first()
-    if action is None or person is None:
-        return "no such action or owner"
-    caller = build_caller(person, channel="worker")  # type: ignore[arg-type]  # it is a Person
-    with identity.acting_as(caller):
-        resume(caller, action_id=action.pk)
-    return "resumed"
+class ActionJobs(JobKind[Action]):
+    """Actions that a person has resumed. Each is resumed in one turn, so that what fails is tried once."""
+
+    name = "action"
+    is_long = True
+
+    def unfinished(self) -> QuerySet[Action]:
+        return Action.objects.filter(state__in=[ActionState.QUEUED, ActionState.RUNNING])
+
+    def owner_of(self, row: Action) -> str:
+        return row.owner
+
+    def persona_of(self, row: Action) -> str:
+        return ""
+
+    def is_worked_on(self, row: Action) -> bool:
+        return row.state == ActionState.RUNNING  # by the call that has started it; a person resumes it if that ended
+
+    def slices(self, caller: Caller, row: Action) -> Generator[object, None, None]:
+        yield resume(caller, action_id=row.pk)
+
+    def fail(self, row: Action, reason: str) -> None:
+        Action.objects.filter(pk=row.pk).update(state=ActionState.PARTIAL, finished_at=timezone.now())
 
 
 def get_action(caller: Caller, action_id: UUID | str) -> Action:

@@ -15,9 +15,11 @@ class AnalysisConfig(AppConfig):
 
     def ready(self) -> None:
         from foundation import registry  # noqa: PLC0415 - needs loaded models
+        from foundation.work import jobs  # noqa: PLC0415 - needs loaded models
         from memories import extensions  # noqa: PLC0415 - needs loaded models
 
         extensions.EXTENSIONS.register("analysis.memory_extension.AnalysisMemoryExtension")
+        jobs.register("analysis.actions.ActionJobs")
         registry.defer(contribute)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 from uuid import UUID
 
-from analysis import actions, sessions
+from analysis import sessions
 from analysis.checks import running
 
 CHECK_SECONDS = 240  # seconds after which a task starts no more checks; less than the queue's timeout
@@ -12,10 +12,6 @@ MAX_CHECKS = 500  # maximum number of checks of one task
 
 def delete_expired_sessions() -> int:
     return sessions.delete_expired_sessions()
-
-
-def resume(action_id: str) -> str:
-    return actions.resume_as_owner(action_id)
 
 
 def run_due_checks() -> str:

@@ -54,12 +54,13 @@ def measure(count: int, *, undo: bool) -> None:
 
 
 def step(name: str, staged: Any, person: Any, count: int, done: Callable[[], int]) -> None:
-    from memory_project.exchange.imports import tasks  # noqa: PLC0415 - after setup()
+    from foundation.work.jobs import run_slices  # noqa: PLC0415 - after setup()
+    from memory_project.exchange.imports.jobs import ImportJobs  # noqa: PLC0415 - after setup()
 
     started, memory = time.perf_counter(), [rss()]
     staged.refresh_from_db()
     while staged.is_working:
-        tasks.work(staged, person, seconds=2.0)
+        run_slices(ImportJobs(), staged, 2.0)
         if done() >= count * len(memory) / 10:
             memory.append(rss())
     seconds = time.perf_counter() - started

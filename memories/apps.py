@@ -14,8 +14,10 @@ class MemoriesConfig(AppConfig):
     def ready(self) -> None:
         from foundation.cases.kinds import CASE_KINDS  # noqa: PLC0415 - needs settings
         from foundation.database import restore_marker  # noqa: F401, PLC0415 - receives connection_created
+        from foundation.work import jobs  # noqa: PLC0415 - needs the models
 
         CASE_KINDS.register("same_words", "memories.writing.same_words_cases.SameWordsCases")
+        jobs.register("memories.writing.bulk_actions.BulkActionJobs")
         registry.defer(contribute)
 
 

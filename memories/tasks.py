@@ -10,7 +10,6 @@ from foundation import embedding
 from foundation.database import locks
 from foundation.people.caller import system_caller
 from memories.retrieval import index_status, indexing, term_changes
-from memories.writing import bulk_actions
 
 log = logging.getLogger(__name__)
 
@@ -74,10 +73,6 @@ def reindex(kind: str) -> int:
     count = index_status.reindex(system_caller(), kind=kind)
     close_gaps()
     return count
-
-
-def finish_batch(batch_id: str) -> None:
-    bulk_actions.finish(batch_id)
 
 
 def refresh_term_statistics() -> str:

@@ -12,6 +12,7 @@ class MemoryProjectConfig(AppConfig):
     toolsets = {"memory": "memory_project.agents.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
+        from foundation.work import jobs  # noqa: PLC0415 - needs the models
         from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - needs the models
         from memories import extensions as memory_extensions  # noqa: PLC0415 - needs the models
         from memory_project import field_names  # noqa: PLC0415 - needs the models
@@ -22,6 +23,7 @@ class MemoryProjectConfig(AppConfig):
         memory_extensions.EXTENSIONS.register("memory_project.memory_extension.ProjectMemoryExtension")
         memory_extensions.EXTENSIONS.register("memory_project.exchange.exports.memory_extension.ExportMemoryExtension")
         knowledge_extensions.EXTENSIONS.register("memory_project.knowledge_extension.ProjectKnowledgeExtension")
+        jobs.register("memory_project.exchange.exports.services.ExportJobs")
         field_names.translate_names()
         gc.freeze()  # objects imported so far live forever, so garbage collections can skip them
         gc.enable()

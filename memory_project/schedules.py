@@ -22,7 +22,7 @@ from foundation.operations.errors import Conflict, Forbidden, NotFound
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 
-APPS = ("memories", "analysis", "knowledge", "memory_project")
+APPS = ("foundation", "memories", "analysis", "knowledge", "memory_project")
 MAX_MINUTES = 43_200  # 30 days
 Minutes = Annotated[int, Field(ge=1, le=MAX_MINUTES)]
 FOREVER, PAUSED = -1, 0  # values of Schedule.repeats
@@ -35,8 +35,15 @@ RENAMED_TASKS = {
     "knowledge.graph.tasks.look_through": "knowledge.graph.tasks.propose_maintenance_of",
     "memories.conversation.tasks.count_uses": "memories.conversation.tasks.count_accesses",
     "memory_project.notices.inbox.mail_one": "memory_project.tasks.mail_notification",
-    "memory_project.imports.tasks.go_on": "memory_project.exchange.imports.tasks.go_on",
-    "memory_project.subscriptions.tasks.perform": "memory_project.exchange.subscriptions.tasks.perform",
+    "analysis.tasks.resume": "foundation.work.jobs.go_on",
+    "memories.tasks.finish_batch": "foundation.work.jobs.go_on",
+    "memory_project.exchange.imports.tasks.go_on": "foundation.work.jobs.go_on",
+    "memory_project.exchange.imports.tasks.go_on_with_all": "foundation.work.jobs.go_on",
+    "memory_project.exchange.subscriptions.tasks.perform": "foundation.work.jobs.go_on",
+    "memory_project.imports.tasks.go_on": "foundation.work.jobs.go_on",
+    "memory_project.subscriptions.tasks.perform": "foundation.work.jobs.go_on",
+    "memory_project.tasks.go_on_with_exports": "foundation.work.jobs.go_on",
+    "memory_project.tasks.write_export": "foundation.work.jobs.go_on",
     "memory_project.webhooks.tasks.send_webhook_events": (
         "memory_project.notifications.webhooks.tasks.send_webhook_events"
     ),
@@ -57,8 +64,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "delete expired rows": ("memory_project.tasks.delete_expired_rows", 60),
         "purge deleted graph entities": ("knowledge.graph.tasks.purge", 1_440),
         "propose graph maintenance": ("knowledge.graph.tasks.propose_maintenance", 1_440),
-        "go on with imports": ("memory_project.exchange.imports.tasks.go_on_with_all", 2),
-        "go on with exports": ("memory_project.tasks.go_on_with_exports", 10),
+        "go on with jobs": ("foundation.work.jobs.go_on", 1),
         "mail notifications": ("memory_project.tasks.mail_notifications", 1),
         "send the weekly digest": ("memory_project.tasks.send_digest", 720),
         "notify of memories that end": ("memory_project.tasks.notify_ends", 60),

@@ -11,12 +11,14 @@ from memory_project.accounts import connected_apps
 from memory_project.agents import conversations, unanswered
 from memory_project.audit import entity_uses
 from memory_project.exchange.exports import services as exports
+from memory_project.exchange.imports import files as import_files
 from memory_project.notifications import chat_channel, digest_and_alerts, notification_mails, validity
 from memory_project.operating.shared import shared_files
 
 
 def delete_expired_rows() -> str:
     shared_files.note_folder()
+    import_files.delete_unknown()
     counts = retention.delete_expired() | connected_apps.delete_unused() | {"exports": exports.delete_expired()}
     return ", ".join(f"{count} of {table}" for table, count in counts.items() if count) or "nothing to delete"
 
@@ -49,14 +51,6 @@ def mail_notifications() -> str:
 def mail_notification(notification_id: int) -> bool:
     # Earlier versions have queued this task. Now, mail_notifications finds what is due.
     return notification_mails.mail_one(notification_id)
-
-
-def write_export(export_id: str) -> None:
-    exports.write(export_id)
-
-
-def go_on_with_exports() -> int:
-    return exports.queue_stranded()
 
 
 def suggest_from_conversations() -> str:

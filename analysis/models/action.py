@@ -11,6 +11,7 @@ from foundation.people.columns import PSEUDONYM, PersonColumn
 
 
 class ActionState(models.TextChoices):
+    QUEUED = "queued", gettext_lazy("Queued")  # a worker is to resume it
     RUNNING = "running", gettext_lazy("Running")
     DONE = "done", gettext_lazy("Done")
     PARTIAL = "partial", gettext_lazy("Partial")  # some records failed, or their outcome is unknown

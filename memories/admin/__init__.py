@@ -3,6 +3,7 @@ from __future__ import annotations
 from memories.admin import (  # noqa: F401
     batches,
     index_jobs,
+    jobs,
     periods,
     persona_filter,
     personas,

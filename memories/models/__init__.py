@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from foundation.database.models import Lease
 from foundation.people.models import Persona, PersonaMembership
+from foundation.work.models import Job
 from memories.models.batch import Batch
 from memories.models.citation import Citation, CitingDocument, Outdated
 from memories.models.feedback import Feedback, Verdict
@@ -43,6 +44,7 @@ __all__ = [
     "HandOver",
     "Impression",
     "IndexJob",
+    "Job",
     "Lease",
     "Lexeme",
     "LexemeChange",

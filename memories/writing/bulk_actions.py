@@ -9,29 +9,26 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.db import OperationalError, transaction
 from django.db.models import Func, IntegerField, QuerySet
 from django.utils import timezone, translation
 from django.utils.translation import gettext
-from django_q.tasks import async_task
 
-from foundation.database import identity
-from foundation.database.locks import exclusive, fenced
-from foundation.operations.errors import Conflict, DomainError, Forbidden, Invalid, NotFound, check_choice, check_count
+from foundation.database.locks import LeaseLost, exclusive, fenced
+from foundation.operations.errors import Conflict, DomainError, Invalid, NotFound, check_choice, check_count
 from foundation.operations.fields import Id, Reason
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
-from foundation.people.permissions import build_caller
 from foundation.registry import Registry
+from foundation.work import jobs
+from foundation.work.jobs import JobKind
 from memories import services
 from memories.models import Batch, MemoryRecord
 from memories.operations import Forget, Reassign, Restore, Retag, Share, Supersede, Verify
@@ -44,6 +41,7 @@ MAX_UNITS = 5_000  # maximum number of rows in a batch
 AT_ONCE = 20  # number of rows changed in one transaction
 DEADLOCK = "40P01"  # PostgreSQL's SQLSTATE deadlock_detected
 PAUSE_S = 0.2  # seconds to wait while another process works on the batch
+CANCELED = "canceled"  # outcome of the rows that were left when a batch was canceled
 UNCHANGED = "needs no change"  # outcome of a row that the action left as it was, so that undo leaves it out
 SLICE_S = 0.8  # seconds after which a slice ends, so that the page can show the progress
 
@@ -162,7 +160,7 @@ def start(
 def _begin(caller: Caller, batch: Batch) -> Batch:
     batch = resume(caller, batch_id=batch.pk)
     if batch.finished_at is None:
-        transaction.on_commit(partial(async_task, "memories.tasks.finish_batch", batch.pk.hex))
+        jobs.add(BulkActionJobs.name, batch.pk, batch.created_by)
     return batch
 
 
@@ -220,38 +218,45 @@ def with_counts(rows: QuerySet[Batch]) -> QuerySet[Batch]:
     return rows.defer("unit_ids", "outcomes", "seen").annotate(**COUNTS)
 
 
-def finish(batch_id: UUID | str) -> None:
-    """Run the remaining slices of a batch as the user who started it, with the user's current permissions.
+class BulkActionJobs(JobKind[Batch]):
+    """The slices of a bulk action that are left when the request ends that has started it."""
 
-    Called in a worker. Does nothing if the batch is finished or the account was deleted.
-    """
-    batch = Batch.objects.filter(pk=validate(Id, batch_id, "batch_id"), finished_at=None).first()
-    person = batch and get_user_model().objects.filter(email=batch.created_by).first()
-    if batch is None or person is None:
-        return
-    try:
-        caller = build_caller(person, channel="worker", persona=batch.persona)  # type: ignore[arg-type]  # satisfies Person
-    except Forbidden as error:
-        _refuse_the_rest(batch, error.message)
-        return
-    with identity.acting_as(caller):
-        while batch.finished_at is None:
-            batch = resume(caller, batch_id=batch.pk)
+    name = "bulk action"
+
+    def unfinished(self) -> QuerySet[Batch]:
+        return Batch.objects.filter(finished_at=None)
+
+    def slices(self, caller: Caller, row: Batch) -> Generator[object, None, None]:
+        while row.finished_at is None:
+            row = _run_next(caller, row)
+            yield None
+
+    def fail(self, row: Batch, reason: str) -> None:
+        _end(row, reason)
 
 
-def _refuse_the_rest(batch: Batch, reason: str) -> None:
-    """End a batch whose person has lost its persona, or the account, with this reason for the rows that are left."""
+def cancel(caller: Caller, *, batch_id: UUID | str) -> Batch:
+    """Leave the rows as they are that are not processed yet. Raises Conflict if the batch is finished."""
+    batch = get_batch(caller, batch_id=batch_id)
+    if not _end(batch, CANCELED):
+        raise Conflict(gettext("is finished already"), field="batch_id")
+    return get_batch(caller, batch_id=batch_id)
+
+
+def _end(batch: Batch, reason: str) -> bool:
+    """End a batch with this outcome of the rows that are left. Return False if it has ended already."""
     with transaction.atomic():
         unfinished = Batch.objects.select_for_update().filter(pk=batch.pk, finished_at=None).first()
-        if unfinished is None:  # another worker has finished it
-            return
+        if unfinished is None:
+            return False
         unfinished.outcomes += [reason] * (len(unfinished.unit_ids) - len(unfinished.outcomes))
         unfinished.finished_at = timezone.now()
         unfinished.save(update_fields=["outcomes", "finished_at"])
+    return True
 
 
 def resume(caller: Caller, *, batch_id: UUID | str) -> Batch:
-    """Run the next slice: process rows for about SLICE_S seconds, and return the batch.
+    """Process rows for about SLICE_S seconds, and return the batch.
 
     Except for slow actions, rows and their outcomes are saved in one transaction, so a crash neither loses nor repeats
     a row.
@@ -259,18 +264,25 @@ def resume(caller: Caller, *, batch_id: UUID | str) -> Batch:
     batch = get_batch(caller, batch_id=batch_id)
     deadline = time.monotonic() + SLICE_S
     while batch.finished_at is None and time.monotonic() < deadline:
-        try:
-            batch = _run_slow_row(caller, batch) if BULK_ACTIONS[batch.act].is_slow else _run_slice(caller, batch)
-        except OperationalError as error:
-            # PostgreSQL has resolved a deadlock by rolling back this transaction. Its rows are processed again.
-            if getattr(error.__cause__, "sqlstate", "") != DEADLOCK:
-                raise
+        batch = _run_next(caller, batch)
+    return batch
+
+
+def _run_next(caller: Caller, batch: Batch) -> Batch:
+    try:
+        return _run_slow_row(caller, batch) if BULK_ACTIONS[batch.act].is_slow else _run_slice(caller, batch)
+    except OperationalError as error:
+        # PostgreSQL has resolved a deadlock by rolling back this transaction. Its rows are processed again.
+        if getattr(error.__cause__, "sqlstate", "") != DEADLOCK:
+            raise
     return batch
 
 
 def _run_slice(caller: Caller, batch: Batch) -> Batch:
-    with transaction.atomic():
+    with fenced(), transaction.atomic():
         batch = Batch.objects.select_for_update().get(pk=batch.pk)
+        if batch.finished_at is not None:
+            return batch
         position = len(batch.outcomes)
         batch.outcomes += [run_row(caller, batch, unit) for unit in batch.unit_ids[position : position + AT_ONCE]]
         if len(batch.outcomes) == len(batch.unit_ids):
@@ -288,13 +300,18 @@ def _run_slow_row(caller: Caller, batch: Batch) -> Batch:
     try:
         with exclusive("batch", batch.pk, Conflict(gettext("is being processed elsewhere"), field="batch_id")):
             batch = Batch.objects.get(pk=batch.pk)
+            if batch.finished_at is not None:
+                return batch
             position = len(batch.outcomes)
-            if position < len(batch.unit_ids):
-                batch.outcomes.append(run_row(caller, batch, batch.unit_ids[position]))
-            if len(batch.outcomes) == len(batch.unit_ids):
-                batch.finished_at = batch.finished_at or timezone.now()
-            with fenced():
+            outcome = run_row(caller, batch, batch.unit_ids[position])
+            with fenced(), transaction.atomic():
+                batch = Batch.objects.select_for_update().get(pk=batch.pk)
+                batch.outcomes[position : position + 1] = [outcome]  # of a batch that was canceled meanwhile, too
+                if len(batch.outcomes) == len(batch.unit_ids):
+                    batch.finished_at = batch.finished_at or timezone.now()
                 batch.save(update_fields=["outcomes", "finished_at"])
+    except LeaseLost:
+        raise
     except Conflict:  # another process works on this batch
         time.sleep(PAUSE_S)
         batch = Batch.objects.get(pk=batch.pk)

@@ -125,6 +125,7 @@ urlpatterns = [
     path("batches/<id:batch_id>/", batches.batch_detail, name="batch"),
     path("batches/<id:batch_id>/go-on/", batches.resume_batch, name="batch-on"),
     path("batches/<id:batch_id>/repeat/", batches.repeat_batch, name="repeat-batch"),
+    path("batches/<id:batch_id>/cancel/", batches.cancel_batch, name="cancel-batch"),
     path("batches/<id:batch_id>/undo/", batches.undo_batch, name="undo-batch"),
     path("changesets/", changesets.changeset_list, name="changesets"),
     path("changesets/<id:changeset_id>/", changesets.changeset_detail, name="changeset"),

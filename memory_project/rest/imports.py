@@ -22,7 +22,7 @@ from foundation.operations.operation import Operation
 from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from memories.operations import VisibilityName
-from memory_project.exchange.imports import report, staging, taking_over, tasks
+from memory_project.exchange.imports import jobs, report, staging, taking_over
 from memory_project.exchange.imports.formats import FORMATS
 from memory_project.exchange.imports.models import Import, ImportState, RowOutcome
 from memory_project.rest.access import Access, caller_for_tool
@@ -178,13 +178,13 @@ def _take_over(caller: Caller, operation: TakeOver) -> ImportResponse:
         visibility=operation.visibility or "",
         applies_to_all=operation.applies_to_all,
     )
-    tasks.queue(staged)
+    jobs.queue(staged)
     return _response(staged)
 
 
 def _undo(caller: Caller, operation: UndoImport) -> ImportResponse:
     staged = taking_over.start_undo(caller, import_id=operation.import_id)
-    tasks.queue(staged)
+    jobs.queue(staged)
     return _response(staged)
 
 
@@ -232,7 +232,7 @@ def _upload(caller: Caller, request: Request) -> Response:
     staged = staging.start(
         caller, file=cast(BinaryIO, file.file), name=file.name, format=request.POST.get("format", "")
     )
-    tasks.queue(staged)
+    jobs.queue(staged)
     return Response(_response(staged), status=202)
 
 

@@ -52,7 +52,7 @@ def import_is_killed(place: Installation, work: Workload) -> None:
     deadline = time.monotonic() + 400
     while _kept(place) < IMPORTED:
         assert time.monotonic() < deadline, f"{_kept(place)} of {IMPORTED} rows"
-        place.python("from memory_project.exchange.imports.tasks import go_on_with_all; print(go_on_with_all())")
+        place.python("from foundation.work.jobs import go_on; print(go_on())")
     (found,) = place.sql(
         "SELECT count(*), count(DISTINCT content) FROM memory_records WHERE content LIKE 'Imported store%%'"
     )

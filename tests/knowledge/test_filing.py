@@ -32,10 +32,11 @@ from memories.models import MemoryRecord
 from memories.operations import AssignEntities, Remember, Revise, StoreNote, Supersede
 from memories.writing import entity_assignment, undo
 from memories.writing.bulk_import import remember_many
-from memory_project.exchange.imports import report, staging, taking_over, tasks
+from memory_project.exchange.imports import report, staging, taking_over
 from memory_project.exchange.imports.models import Import
 from memory_project.models import User
 from memory_project.operating import demo
+from tests.jobs import ImportJobs, work_off
 from tests.rest_client import client as api_client
 from tests.rest_client import post
 
@@ -323,7 +324,7 @@ def imported(caller: Caller, text: str) -> Import:
 
 
 def work_on(created: Import) -> None:
-    tasks.work(created, User.objects.get(email=created.created_by))
+    work_off(ImportJobs(), created.pk)
     created.refresh_from_db()
 
 

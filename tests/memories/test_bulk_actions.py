@@ -14,12 +14,9 @@ from memories.models import Batch, MemoryRecord
 from memories.operations import Forget, Remember, Revise, Share
 from memories.writing import bulk_actions
 from memories.writing.bulk_preview import preview
+from tests.jobs import BulkActionJobs, create_memories, work_off
 
 pytestmark = pytest.mark.django_db
-
-
-def create_memories(caller: Caller, count: int) -> list[MemoryRecord]:
-    return [services.remember(caller, Remember(content=f"Fact {n} about the tills.")).record for n in range(count)]
 
 
 def statuses(rows: list[MemoryRecord]) -> set[str]:
@@ -68,7 +65,7 @@ def test_a_batch_whose_persona_is_lost_ends_with_the_reason(
     rows = create_memories(alice, 3)
     batch = bulk_actions.start(alice, act="forget", unit_ids=[row.pk for row in rows])
     PersonaMembership.objects.filter(user__email=alice.email, persona=personas["sales"]).delete()
-    bulk_actions.finish(batch.pk)
+    work_off(BulkActionJobs(), batch.pk)
     batch.refresh_from_db()
     assert batch.finished_at
     assert len(batch.outcomes) == 3

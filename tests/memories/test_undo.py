@@ -10,9 +10,9 @@ from memories import services
 from memories.models import Batch, MemoryRecord
 from memories.operations import Forget, Reassign, RecallMemories, Remember, Restore, Revise, Share, Supersede, Verify
 from memories.retrieval.recall import recall
-from memories.tasks import finish_batch
 from memories.writing import bulk_actions, undo
 from memory_project.portal.templatetags.portal import markdown, visible
+from tests.jobs import BulkActionJobs, work_off
 
 pytestmark = pytest.mark.django_db
 REASON = "orders was deprecated"
@@ -69,7 +69,7 @@ def test_a_worker_finishes_a_batch_of_a_closed_page(alice: Caller, monkeypatch: 
     batch = bulk_actions.start(alice, act="forget", unit_ids=[row.pk for row in rows])
     assert batch.finished_at is None
     monkeypatch.setattr(bulk_actions, "SLICE_S", 10.0)
-    finish_batch(batch.pk.hex)
+    work_off(BulkActionJobs(), batch.pk)
     assert Batch.objects.get(pk=batch.pk).finished_at is not None
     assert set(MemoryRecord.objects.values_list("status", flat=True)) == {"archived"}
 

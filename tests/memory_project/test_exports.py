@@ -13,19 +13,16 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 from django.apps import apps
 from django.contrib.admin import site
 from django.core.management import CommandError, call_command
-from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from jsonschema import Draft202012Validator
 
-from foundation.database import locks
 from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.people.caller import CURATE, Caller
 from memories import services as memories
@@ -40,6 +37,7 @@ from memory_project.exchange.exports.models import Export, ExportState
 from memory_project.exchange.exports.schema import schema
 from memory_project.exchange.exports.stream import export_rows, scope_of
 from memory_project.models import User
+from tests.jobs import ExportJobs, work_off
 from tests.memory_project.export_world import SECRET, exported, make_world, of_kind
 
 pytestmark = pytest.mark.django_db
@@ -99,7 +97,7 @@ LEFT_OUT = {
     "ingested_records": "copies of another system", "analysis_ingests": "states of downloads",
     "analysis_actions": "writes to another system", "analysis_action_items": "writes to another system",
     "analysis_sources": "settings", "analysis_source_checks": "states", "batches": "ids of rows",
-    "hand_overs": "ids of rows", "index_jobs": "work", "leases": "work", "memories_persona": "settings",
+    "hand_overs": "ids of rows", "index_jobs": "work", "jobs": "work", "leases": "work", "memories_persona": "settings",
     "memory_periods": "settings",
     "memories_personamembership": "accounts", "memory_same_words": "ids of rows", "entity_baselines": "the catalog",
     "catalog_aspects": "the catalog", "catalog_entities": "the catalog", "catalog_texts": "the catalog",
@@ -261,52 +259,9 @@ def test_parquet_has_types(alice: Caller, bob: Caller, ada: Caller, tmp_path: Pa
 
 def finished(caller: Caller, **options: Any) -> Export:
     export = services.start_export(caller, **options)
-    services.write(export.pk)
+    work_off(ExportJobs(), export.pk)
     export.refresh_from_db()
     return export
-
-
-def test_the_exports_of_a_person_stand_in_the_queue_once(
-    alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
-) -> None:
-    queued: list[UUID] = []
-    monkeypatch.setattr(services, "_queue", queued.append)
-    with django_capture_on_commit_callbacks(execute=True):
-        mine = [services.start_export(alice, format=name).pk for name in ("zip", "jsonl", "csv")]
-        other = services.start_export(bob).pk
-    assert queued == [mine[0], other]
-    for export_id in mine:
-        services.write(export_id)
-    assert queued == [mine[0], other, mine[1], mine[2]]
-
-
-def test_exports_that_lost_their_place_in_the_queue_get_another(
-    alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    queued: list[UUID] = []
-    monkeypatch.setattr(services, "_queue", queued.append)
-    first, _, written, _ = (
-        services.start_export(caller, format=name) for caller in (alice, bob) for name in ("zip", "jsonl")
-    )
-    Export.objects.filter(pk=written.pk).update(state=ExportState.RUNNING)
-    assert services.queue_stranded() == 0
-    Export.objects.update(created_at=Now() - services.STRANDED)
-    Export.objects.filter(pk=first.pk).update(created_at=Now() - 2 * services.STRANDED)
-    with locks.exclusive("export", written.pk, Conflict("is being written")):
-        assert services.queue_stranded() == 1
-    assert queued == [first.pk]
-
-
-def test_a_deleted_export_makes_way_for_the_next(
-    alice: Caller, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
-) -> None:
-    queued: list[UUID] = []
-    monkeypatch.setattr(services, "_queue", queued.append)
-    with django_capture_on_commit_callbacks(execute=True):
-        first, second = (services.start_export(alice, format=name).pk for name in ("zip", "jsonl"))
-        services.delete_export(alice, export_id=first)
-    services.write(first)
-    assert queued == [first, second]
 
 
 def test_a_worker_writes_the_file_and_only_its_owner_downloads_it(
@@ -340,7 +295,7 @@ def test_the_page_starts_an_export_and_shows_its_state(alice: Caller, alice_user
     refused = client.post(page, {"scope": "person", "format": "jsonl"})
     assert (refused.status_code, "written already" in refused.content.decode()) == (400, True)
     assert client.post(page, {"scope": "installation", "format": "jsonl"}).status_code == 400
-    services.write(Export.objects.get().pk)
+    work_off(ExportJobs(), Export.objects.get().pk)
     assert "Download" in client.get(page).content.decode()
 
 
@@ -377,15 +332,15 @@ def test_an_erasure_while_a_file_is_written_writes_it_again(
     export, record = services.start_export(alice, format="jsonl"), MemoryRecord.objects.get(content=SECRET)
     original, runs = services._write_file, []
 
-    def write_and_erase(export: Export) -> int:
-        size = original(export)
+    def write_and_erase(caller: Caller, export: Export) -> int:
+        size = original(caller, export)
         runs.append(SECRET in files.path_of(export).read_text())
         if len(runs) == 1:
             erasure.erase(alice, Erase(record_id=record.pk, confirm=True))
         return size
 
     monkeypatch.setattr(services, "_write_file", write_and_erase)
-    services.write(export.pk)
+    work_off(ExportJobs(), export.pk)
     assert runs == [True, False]
     export.refresh_from_db()
     assert export.state == ExportState.DONE
@@ -418,7 +373,7 @@ def test_files_go_with_the_account_and_after_a_day(
 def test_a_person_who_has_lost_the_permission_gets_no_file(ada: Caller, ada_user: User, fact: MemoryRecord) -> None:
     export = services.start_export(ada, scope="installation")
     User.objects.filter(pk=ada_user.pk).update(is_superuser=False)
-    services.write(export.pk)
+    work_off(ExportJobs(), export.pk)
     export.refresh_from_db()
     assert (export.state, export.error) == (
         ExportState.FAILED, "scope: only admins can export the installation; allowed: person, persona",

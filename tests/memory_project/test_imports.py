@@ -2,16 +2,13 @@ from __future__ import annotations
 
 import io
 import os
-import time
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
 
 from analysis.models import MemoryCheck
 from foundation.operations.errors import Conflict, DomainError, Invalid, LimitReached, NotFound
@@ -22,11 +19,12 @@ from memories import services
 from memories.models import Citation, CitingDocument, Feedback, IndexJob, MemoryRecord, MemoryRevision
 from memories.operations import Erase, Revise, Share
 from memories.writing import erasure
-from memory_project.exchange.imports import files, report, slices, staging, taking_over, tasks
+from memory_project.exchange.imports import files, report, staging, taking_over
 from memory_project.exchange.imports.models import Import, ImportRow, ImportState
 from memory_project.models import User
 from memory_project.notifications.webhooks.models import Endpoint, Event
 from tests.conftest import REFUNDS
+from tests.jobs import ImportJobs, work_off
 from tests.rest_client import client, post
 
 pytestmark = pytest.mark.django_db
@@ -48,7 +46,7 @@ def staged(caller: Caller, text: str = CSV, name: str = "facts.csv", *, work: bo
 
 
 def finish(created: Import) -> None:
-    tasks.work(created, get_user_model().objects.get(email=created.created_by))
+    work_off(ImportJobs(), created.pk)
     created.refresh_from_db()
 
 
@@ -152,7 +150,7 @@ def test_an_import_whose_persona_is_lost_fails_and_lets_the_next_go_on(
     assert (first.state, "sales" in first.error) == (ImportState.FAILED, True)
     finish(undone)
     assert undone.state == ImportState.UNDONE
-    assert slices.claim(alice.email) is None  # nothing waits any more
+    assert not ImportJobs().unfinished().exists()
 
 
 def test_the_report_says_that_front_matter_was_not_read(alice: Caller) -> None:
@@ -234,11 +232,9 @@ def test_an_import_is_worked_on_in_slices(alice: Caller, monkeypatch: pytest.Mon
     monkeypatch.setattr(staging, "BATCH", 5)
     text = "content\n" + "".join(f"Store number {number} opened that year.\n" for number in range(11))
     created = staged(alice, text, work=False)
-    person = get_user_model().objects.get(email=alice.email)
-    clock = iter(range(10_000))
-    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
-    for rows in (5, 10, 11):
-        tasks.work(created, person, seconds=1.5)
+    for rows in (0, 5, 10, 11):  # the first turn parses the file
+        work_off(ImportJobs(), created.pk, seconds=0)
+        created.refresh_from_db()
         assert created.rows_read == rows
     assert list(created.rows.values_list("number", flat=True)) == list(range(1, 12))
 
@@ -310,22 +306,15 @@ def test_an_erased_memory_leaves_the_rows_of_imports(alice: Caller) -> None:
     assert created.rows.get(reference=record.pk.hex).reason == "was erased"
 
 
-def test_imports_that_lost_their_worker_go_on(alice: Caller) -> None:
-    created = staged(alice, work=False)
-    assert tasks.go_on_with_all() == 0
-    Import.objects.filter(pk=created.pk).update(worked_at="2020-01-01T00:00:00Z")
-    assert tasks.go_on_with_all() == 1
-
-
 def test_files_of_imports_that_are_gone_are_deleted(alice: Caller) -> None:
     created, other = staged(alice, work=False), staged(alice, name="other.csv", work=False)
     paths = [files.path_of(created), files.path_of(other)]
     Import.objects.filter(pk=other.pk).delete()
-    tasks.go_on_with_all()
+    files.delete_unknown()
     assert all(path.exists() for path in paths)
     for path in paths:
         os.utime(path, (0, 0))
-    tasks.go_on_with_all()
+    files.delete_unknown()
     assert [path.exists() for path in paths] == [True, False]
 
 
@@ -403,7 +392,7 @@ def test_a_canceled_import_stays_canceled_though_a_slice_was_running(alice: Call
     running = Import.objects.get(pk=created.pk)  # what a worker holds
     taking_over.cancel(alice, import_id=created.pk)
     with pytest.raises(staging.Stopped):
-        taking_over.take(alice, running, until=float("inf"))
+        list(taking_over.take(alice, running))
     created.refresh_from_db()
     assert created.state == "canceled"
     assert not MemoryRecord.objects.exists()  # the batch that was being stored is rolled back
@@ -420,7 +409,7 @@ def test_an_undo_is_not_overwritten_by_a_slice_that_was_running(alice: Caller) -
     running = Import.objects.get(pk=created.pk)
     taking_over.start_undo(alice, import_id=created.pk)
     with pytest.raises(staging.Stopped):
-        taking_over.take(alice, running, until=float("inf"))
+        list(taking_over.take(alice, running))
     finish(created)
     assert created.state == "undone"
 
@@ -444,48 +433,20 @@ def test_the_running_imports_of_a_person_are_limited(alice: Caller, bob: Caller,
     staged(alice, work=False)
 
 
-@pytest.mark.django_db(transaction=True)
-def test_one_task_for_each_person_however_many_imports_wait(
-    alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    queued: list[str] = []
-
-    def queue(_: str, import_id: str) -> None:
-        queued.append(import_id)
-
-    monkeypatch.setattr(tasks, "async_task", queue)
-    mine = [staged(alice, name=f"{number}.csv", work=False) for number in range(3)]
-    theirs = staged(bob, work=False)
-    for created in (*mine, theirs):
-        tasks.queue(created)
-    assert queued == [mine[0].pk.hex, theirs.pk.hex]
-    assert tasks.go_on_with_all() == 0  # their slices wait in the queue
-    queued.clear()
-    tasks.go_on(mine[0].pk.hex)  # it is parsed, and waits for its owner
-    assert queued == [mine[1].pk.hex]
-    taking_over.cancel(alice, import_id=mine[1].pk)
-    tasks.go_on(mine[1].pk.hex)
-    assert queued == [mine[1].pk.hex, mine[2].pk.hex]
-    Import.objects.update(worked_at=timezone.now() - 2 * slices.IDLE, queued_at=timezone.now() - 2 * slices.LOST)
-    assert tasks.go_on_with_all() == 2  # the queue has lost both
-    assert len(queued) == 4
-
-
 def test_a_slice_goes_on_where_the_last_one_stopped(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "BATCH", 5)
     text = "content\n" + "".join(f"Store number {number} opened that year.\n" for number in range(50))
     created = staged(alice, text, work=False)
     times_parsed: list[Import] = []
-    parse, clock = staging._rows, iter(range(1_000))
+    parse = staging._rows
 
     def counted(staged: Import) -> Any:
         times_parsed.append(staged)
         return parse(staged)
 
     monkeypatch.setattr(staging, "_rows", counted)
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     while created.is_working:
-        staging.parse(alice, created, until=next(clock) + 3)
+        work_off(ImportJobs(), created.pk, seconds=0)
         created.refresh_from_db()
     assert len(times_parsed) == 1
     assert [row.number for row in ImportRow.objects.filter(of=created).order_by("number")] == list(range(1, 51))

@@ -37,7 +37,7 @@ from memories.models import MemoryRecord
 from memory_project.accounts.second_factor import SecondFactorAdapter
 from memory_project.exchange.exports import files, services
 from memory_project.exchange.exports.models import Export, ExportState
-from memory_project.exchange.imports import staging, tasks
+from memory_project.exchange.imports import staging
 from memory_project.exchange.imports.models import Import
 from memory_project.mcp.gateway.models import StoredCredential
 from memory_project.models import User
@@ -46,6 +46,7 @@ from memory_project.operating.shared import key_change, secret_key_check, shared
 from memory_project.operating.shared.migration_lock import single_migration
 from memory_project.operating.shared.models import CacheEntry, InstallationFact
 from memory_project.operating.shared.task_queue import UNKNOWN_KEPT, KeepingBroker
+from tests.jobs import ExportJobs, ImportJobs, work_off
 
 pytestmark = pytest.mark.django_db
 SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
@@ -307,7 +308,7 @@ def test_an_upload_that_another_machine_has_says_which_setting_is_needed(machine
     with path.open("rb") as file:
         staged = staging.start(alice, file=file, name="facts.csv")
     machines("south")
-    tasks.go_on(staged.pk.hex)
+    work_off(ImportJobs(), staged.pk)
     assert "COMMONPLACE_FILES" in Import.objects.get(pk=staged.pk).error
 
 
@@ -320,7 +321,7 @@ def test_an_erased_memory_is_in_no_export_of_another_machine(
 ) -> None:
     machines("north")
     export = services.start_export(alice)
-    services.write(export.pk)
+    work_off(ExportJobs(), export.pk)
     path = files.path_of(export)
     machines("south")
     with pytest.raises(NotFound, match="COMMONPLACE_FILES"):

@@ -24,12 +24,13 @@ from memories.portability import Values
 from memories.writing import erasure
 from memories.writing.verification import last_verifications
 from memory_project.exchange.exports.formats import as_line, write_zip
-from memory_project.exchange.imports import staging, taking_over, tasks
+from memory_project.exchange.imports import staging, taking_over
 from memory_project.exchange.imports.formats import FORMATS, commonplace
 from memory_project.exchange.imports.installation import InstallationReport, restore_file
 from memory_project.exchange.imports.restoring import restore
 from memory_project.exchange.imports.rows import ImportedRow, TakeOverOutcome
 from memory_project.models import Notification, User
+from tests.jobs import ImportJobs, work_off
 from tests.knowledge.changeset_examples import apply, change
 from tests.memory_project.export_world import (
     SECRET,
@@ -366,13 +367,13 @@ def test_the_pages_import_takes_an_export_over_and_undoes_it(
     rows = exported(alice)
     empty_the_installation()
     created = staging.start(alice, file=as_file(rows), name="export.jsonl")
-    tasks.work(created, alice_user)
+    work_off(ImportJobs(), created.pk)
     taking_over.start(alice, import_id=created.pk)
-    tasks.work(created, alice_user)
+    work_off(ImportJobs(), created.pk)
     assert created.rows.filter(outcome="kept").count() > 20
     assert MemoryRecord.objects.filter(content=SECRET, visibility="private").exists()
     taking_over.start_undo(alice, import_id=created.pk)
-    tasks.work(created, alice_user)
+    work_off(ImportJobs(), created.pk)
     assert not MemoryRecord.objects.filter(content=SECRET, status="active").exists()
 
 

@@ -98,7 +98,7 @@ OPEN = {
     "failed_calls": "kept for minutes and found by the connection", "analysis_sources": "settings",
     "analysis_source_checks": "states of sources", "batches": "ids of rows", "hand_overs": "ids of rows",
     "memory_showings": "ids and counts", "index_jobs": "ids of rows",
-    "leases": "ids of rows",
+    "jobs": "ids of rows", "leases": "ids of rows",
     "memory_tombstones": "ids of erased memories", "memory_quotations": "ids of rows",
     "memory_same_words": "ids of rows, and keyed hashes", "company_groups": "settings",
     "account_emailaddress": "stays empty", "account_emailconfirmation": "stays empty",

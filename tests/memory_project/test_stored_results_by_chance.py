@@ -23,6 +23,7 @@ from memories.writing import erasure
 from memory_project.exchange.exports import services
 from memory_project.exchange.exports.models import Export
 from memory_project.models import User
+from tests.jobs import ExportJobs, work_off
 
 pytestmark = pytest.mark.django_db
 STEPS = 40
@@ -97,7 +98,7 @@ class Company:
 
     def write(self) -> None:
         for _name, export in self.exports:
-            services.write(export.pk)
+            work_off(ExportJobs(), export.pk)
 
     # -- the model -----------------------------------------------------------------------------------------
 

@@ -158,7 +158,7 @@ IN_ENGLISH = (
     "foundation/embedding/", "foundation/tools/declaration.py", "knowledge/catalog/", "knowledge/graph/",
     "knowledge/portable_kinds.py", "memories/conversation/web_search.py", "memories/portab",
     "memory_project/agents/client_files/", "memory_project/exchange/exports/",
-    "memory_project/exchange/imports/formats/", "memory_project/exchange/imports/tasks.py",
+    "memory_project/exchange/imports/formats/", "memory_project/exchange/imports/jobs.py",
     "memory_project/exchange/imports/restoring.py", "memory_project/exchange/imports/installation.py",
     "memory_project/operating/shared/key_change.py", "analysis/ingest.py", "analysis/storage/",
     "memory_project/agents/installation.py", "memory_project/mcp/", "memory_project/accounts/oauth/",

@@ -23,10 +23,11 @@ from memories.models import MemoryRecord, Period
 from memories.operations import OpenPeriod, PeriodOperation, Remember, Revise, Verify
 from memories.portable_kinds import kinds
 from memories.writing import periods
-from memory_project.exchange.imports import staging, tasks
+from memory_project.exchange.imports import staging
 from memory_project.exchange.imports.models import ImportRow
 from memory_project.models import Notification, User
 from memory_project.notifications.validity import notify_ends
+from tests.jobs import ImportJobs, work_off
 from tests.knowledge.conftest import ORDERS
 from tests.pages import browser
 
@@ -241,7 +242,7 @@ def test_the_catalog_states_only_what_is_true_now(small_catalog: None, alice: Ca
 def test_an_import_says_that_what_it_finds_has_ended(alice: Caller) -> None:
     expire(remember(alice))
     staged = staging.start(alice, file=io.BytesIO(f"content\n{TEXT}\n".encode()), name="facts.csv")
-    tasks.go_on(staged.pk.hex)
+    work_off(ImportJobs(), staged.pk)
     reasons = list(ImportRow.objects.filter(of=staged).values_list("reason", flat=True))
     assert len(reasons) == 1
     assert "no longer valid" in reasons[0]

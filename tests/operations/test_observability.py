@@ -143,7 +143,7 @@ def test_a_call_is_one_trace_with_its_statements(site: Site) -> None:
 
 def test_a_task_continues_the_trace_of_its_request(site: Site) -> None:
     own = site.answers["export"].headers["x-request-id"]
-    task = "task memory_project.tasks.write_export"
+    task = "task foundation.work.jobs.run"
     eventually(lambda: task in [span.name for span in site.receiver.traces().get(own, ())], "the task's span")
     names = [span.name for span in site.receiver.traces()[own]]
     assert "POST /api/v1/exports/" in names

@@ -16,10 +16,10 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 from django_q.models import Failure, OrmQ
 
-from analysis.models import Action, ActionState, Ingest, IngestState
+from analysis.models import Ingest, IngestState
 from foundation.database import identity
 from knowledge.models import Changeset, ChangesetState
-from memories.models import Batch, IndexJob
+from memories.models import IndexJob, Job
 from memories.models.index_job import JobStatus
 from memory_project.admin.pages import checkup
 from memory_project.admin.pages.people import operator_of
@@ -57,14 +57,13 @@ def system(request: HttpRequest) -> HttpResponse:
 @identity.service("operation")
 def _work() -> list[WorkPart]:
     rows: list[tuple[str, Any, str]] = [
-        (gettext("bulk actions"), Batch.objects.filter(finished_at=None), reverse("admin:memories_batch_changelist")),
+        (gettext("jobs"), Job.objects.filter(ended_at=None), reverse("admin:memories_job_changelist")),
         (
             gettext("embeddings to compute"),
             IndexJob.objects.filter(status__in=[JobStatus.PENDING, JobStatus.RUNNING]),
             reverse("admin:indexing"),
         ),
         (gettext("downloads"), Ingest.objects.filter(state=IngestState.RUNNING), reverse("analyses")),
-        (gettext("actions on sources"), Action.objects.filter(state=ActionState.RUNNING), reverse("analyses")),
         (
             gettext("changesets not started"),
             Changeset.objects.filter(state=ChangesetState.PLANNED),

@@ -51,3 +51,7 @@ class Export(models.Model):
 
     def __str__(self) -> str:
         return f"{self.scope} {self.persona} as {self.format}"
+
+    @property
+    def is_unfinished(self) -> bool:
+        return self.state in (ExportState.WAITING, ExportState.RUNNING)

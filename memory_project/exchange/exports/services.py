@@ -6,25 +6,24 @@ is erased, or if its owner is wiped or deactivated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import IO
 from uuid import UUID
 
-from django.contrib.auth import get_user_model
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
-from django_q.tasks import async_task
 
 from foundation.database import identity, locks
-from foundation.operations.errors import Conflict, DomainError, Forbidden, LimitReached, NotFound, from_database_error
+from foundation.operations.errors import Conflict, LimitReached, NotFound, from_database_error
 from foundation.operations.fields import Id
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
-from foundation.people.permissions import build_caller
+from foundation.work import jobs
+from foundation.work.jobs import JobKind
 from memory_project.exchange.exports import files
 from memory_project.exchange.exports.formats import export_format
 from memory_project.exchange.exports.models import Export, ExportState
@@ -34,7 +33,6 @@ from memory_project.exchange.exports.stream import PERSONA, export_rows, scope_o
 KEPT = timedelta(days=1)
 MAX_EXPORTS = 10  # of a person, at a time
 UNFINISHED = (ExportState.WAITING, ExportState.RUNNING)
-STRANDED = timedelta(minutes=10)  # an export that has waited for so long may have lost its place in the queue
 RUNS = 3  # how often an export is written again because a memory was erased meanwhile
 
 
@@ -59,8 +57,6 @@ def start_export(caller: Caller, *, scope: str = "person", persona: str = "", fo
             field="scope",
         )
     with transaction.atomic():
-        # An unfinished export queues the next one when it ends. Its row is locked, so that it can't end meanwhile.
-        unfinished = list(mine.filter(state__in=UNFINISHED).select_for_update())
         export = Export.objects.create(
             created_by=caller.email,
             scope=chosen.name,
@@ -68,8 +64,7 @@ def start_export(caller: Caller, *, scope: str = "person", persona: str = "", fo
             format=wanted.name,
             expires_at=timezone.now() + KEPT,
         )
-        if not unfinished:  # at most one export of a person is queued, so that other people's work is done in between
-            transaction.on_commit(partial(_queue, export.pk))
+        jobs.add(ExportJobs.name, export.pk, caller.email)
     return export
 
 
@@ -110,81 +105,55 @@ def delete_export(caller: Caller, *, export_id: UUID | str) -> None:
     export = get_export(caller, export_id=export_id)
     Export.objects.filter(pk=export.pk).delete()
     transaction.on_commit(partial(files.delete, export))
-    if export.state in UNFINISHED:
-        transaction.on_commit(partial(_queue_next, export.created_by))
 
 
 # -- in a worker -------------------------------------------------------------------------------------------
 
 
-def _queue(export_id: UUID) -> None:
-    async_task("memory_project.tasks.write_export", export_id.hex)
+class ExportJobs(JobKind[Export]):
+    """The file is written in one slice, because its rows are read in one transaction."""
+
+    name = "export"
+    is_long = True
+
+    def persona_of(self, row: Export) -> str:
+        return ""  # the column of this name says whose rows it has
+
+    def unfinished(self) -> QuerySet[Export]:
+        return Export.objects.filter(state__in=UNFINISHED)
+
+    def slices(self, caller: Caller, row: Export) -> Generator[object, None, None]:
+        _write(caller, row)
+        yield None
+
+    def fail(self, row: Export, reason: str) -> None:
+        files.delete(row)
+        unfinished = Export.objects.filter(pk=row.pk, state__in=UNFINISHED)
+        unfinished.update(state=ExportState.FAILED, error=reason, finished_at=timezone.now())
 
 
-def _queue_next(owner: str) -> None:
-    """Queue the export of a person that has waited longest."""
-    waiting = Export.objects.filter(created_by=owner, state=ExportState.WAITING).order_by("created_at")
-    if export_id := waiting.values_list("pk", flat=True).first():
-        _queue(export_id)
+def _write(caller: Caller, export: Export) -> None:
+    """Write the file, with the present permissions of the person who has asked for it.
 
-
-def queue_stranded() -> int:
-    """Queue an export of each person of whom one waits and none is being written. Return the number of people."""
-    since = timezone.now() - STRANDED
-    waiting = Export.objects.filter(state=ExportState.WAITING, created_at__lt=since)
-    running = Export.objects.filter(state=ExportState.RUNNING)
-    written = {export.created_by for export in running if locks.is_locked("export", export.pk)}
-    owners = set(waiting.exclude(created_by__in=written).values_list("created_by", flat=True))
-    for owner in owners:
-        _queue_next(owner)
-    return len(owners)
-
-
-def write(export_id: UUID | str) -> None:
-    """Write the file of an export, with the current permissions of the person who has asked for it.
-
-    Does nothing if another worker writes it, or if it is finished or deleted. A run that was killed is repeated.
+    Raises Conflict if a memory was erased during each of RUNS attempts.
     """
-    export = Export.objects.filter(pk=validate(Id, export_id, "export_id"), state__in=UNFINISHED).first()
-    if export is None:
-        return
-    try:
-        with locks.exclusive("export", export.pk, Conflict(gettext("is being written"))):
-            try:
-                _write(export)
-            finally:
-                _queue_next(export.created_by)
-    except Conflict:
-        return
-
-
-def _write(export: Export) -> None:
     for _ in range(RUNS):
         if not Export.objects.filter(pk=export.pk, state__in=UNFINISHED).update(state=ExportState.RUNNING):
-            break
-        try:
-            size = _write_file(export)
-        except Exception as error:
-            domain_error = error if isinstance(error, DomainError) else from_database_error(error)
-            message = domain_error.message if domain_error else f"stopped by {type(error).__name__}"
-            _finish(export, state=ExportState.FAILED, error=message)
-            if domain_error is None:
-                raise
+            files.delete(export)  # the export was deleted, and the file of an attempt may be left
             return
+        try:
+            size = _write_file(caller, export)
+        except DatabaseError as error:
+            if domain_error := from_database_error(error):
+                raise domain_error from error
+            raise
         if _finish(export, state=ExportState.DONE, size=size):
             return
-    files.delete(export)
-    reason = "memories were erased while it was written: start it again"
-    unfinished = Export.objects.filter(pk=export.pk, state__in=UNFINISHED)
-    unfinished.update(state=ExportState.FAILED, error=reason, finished_at=timezone.now())
+    raise Conflict("memories were erased while it was written: start it again")
 
 
-def _write_file(export: Export) -> int:
-    person = get_user_model().objects.filter(email=export.created_by).first()
-    if person is None:
-        raise Forbidden(gettext("this account no longer exists"))
-    caller = build_caller(person, channel="worker")
-    with identity.acting_as(caller), ExportProgress(export, caller) as progress, files.draft(export) as (out, noted):
+def _write_file(caller: Caller, export: Export) -> int:
+    with ExportProgress(export, caller) as progress, files.draft(export) as (out, noted):
         scope = scope_of(caller, scope=export.scope, persona=export.persona)
         wanted = export_format(export.format)
         rows = export_rows(scope, names=wanted.kinds, progress=progress.report)

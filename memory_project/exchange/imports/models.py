@@ -67,9 +67,6 @@ class Import(models.Model):
     error = models.TextField(blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     worked_at = models.DateTimeField(default=timezone.now, help_text=gettext_lazy("When a worker made progress last."))
-    queued_at = models.DateTimeField(
-        null=True, blank=True, help_text=gettext_lazy("When its next slice was queued, until a worker begins it.")
-    )
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

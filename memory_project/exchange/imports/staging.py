@@ -11,8 +11,7 @@ import json
 import os
 import shutil
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
@@ -138,19 +137,21 @@ def get(caller: Caller, import_id: UUID | str) -> Import:
     return staged
 
 
-def parse(caller: Caller, staged: Import, *, until: float) -> None:
-    """Stage rows from where an earlier call has stopped, until the end or the time `until` (time.monotonic).
+def parse(caller: Caller, staged: Import) -> Generator[object, None, None]:
+    """Stage rows from where an earlier call has stopped, and yield after each batch.
 
-    The first call parses the file as a whole, because few formats can be read from the middle.
+    The first slice parses the file as a whole, because few formats can be read from the middle.
     """
     try:
         if not files.parsed_path_of(staged).exists():
             _parse_all(staged)
+            yield None
         with files.parsed_path_of(staged).open("rb") as file:
             file.seek(staged.read_to)
-            while not staged.is_read and time.monotonic() < until:
+            while not staged.is_read:
                 batch = [ImportedRow(**json.loads(line)) for line in itertools.islice(file, BATCH)]
                 _save_batch(caller, staged, batch, file.tell() if batch else staged.read_to)
+                yield None
     except Invalid as error:
         fail(staged, error.message)
 

@@ -5,8 +5,7 @@ Each batch is one transaction with the rows' outcomes, so a killed worker neithe
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -65,9 +64,9 @@ def start(caller: Caller, *, import_id: UUID | str, visibility: str = "", applie
     return staged
 
 
-def take(caller: Caller, staged: Import, *, until: float) -> None:
-    """Take rows over until none is left or the time `until` (time.monotonic)."""
-    while time.monotonic() < until:
+def take(caller: Caller, staged: Import) -> Generator[object, None, None]:
+    """Take rows over until none is left, and yield after each batch."""
+    while True:
         with locks.fenced(), transaction.atomic():
             rows = list(waiting(staged).select_for_update()[:BATCH])
             if not rows:
@@ -80,6 +79,7 @@ def take(caller: Caller, staged: Import, *, until: float) -> None:
             taker = _correct if is_version else TAKERS.get(kind, _restore)
             _note(same, taker(caller, staged, same))
             staging.advance(staged, worked_at=timezone.now())
+        yield None
 
 
 def waiting(staged: Import) -> QuerySet[ImportRow]:
@@ -210,8 +210,8 @@ def start_undo(caller: Caller, *, import_id: UUID | str) -> Import:
     return staged
 
 
-def undo(caller: Caller, staged: Import, *, until: float) -> None:
-    while time.monotonic() < until:
+def undo(caller: Caller, staged: Import) -> Generator[object, None, None]:
+    while True:
         with locks.fenced(), transaction.atomic():
             kept = ImportRow.objects.filter(of=staged, outcome=RowOutcome.KEPT).exclude(reason__startswith=STAYS)
             kept = kept.order_by("-number")
@@ -221,6 +221,7 @@ def undo(caller: Caller, staged: Import, *, until: float) -> None:
                 return
             _take_back(caller, staged, rows)
             staging.advance(staged, worked_at=timezone.now())
+        yield None
 
 
 def _take_back(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from datetime import timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
-from django_q.tasks import async_task
 
 from foundation.database import locks
 from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller
 from foundation.people.models import Persona
+from foundation.work import jobs
+from foundation.work.jobs import JobKind
 from memory_project.exchange.subscriptions import addresses, git, operations, synchronization
 from memory_project.exchange.subscriptions.models import (
     OPEN_RUNS,
@@ -26,7 +27,6 @@ from memory_project.exchange.subscriptions.models import (
 )
 
 RUNS_KEPT = 50  # of each subscription
-PERFORM = "memory_project.exchange.subscriptions.tasks.perform"
 
 
 def visible_to(caller: Caller) -> QuerySet[Subscription]:
@@ -94,7 +94,7 @@ def start(caller: Caller, operation: operations.RunSubscription) -> Subscription
     """Queue a run for a worker, and return it. Raises Conflict if one is queued or running."""
     with transaction.atomic():
         run = new_run(caller, operation)
-        transaction.on_commit(partial(async_task, PERFORM, run.pk.hex))
+        jobs.add(SubscriptionJobs.name, run.pk, run.owner)
     return run
 
 
@@ -125,15 +125,36 @@ def queue_due() -> int:
             # Two workers may find the same row. The one whose update comes second changes nothing.
             claimed = Subscription.objects.filter(pk=row.pk, next_run_at=row.next_run_at).update(next_run_at=following)
             if claimed:
-                transaction.on_commit(partial(async_task, PERFORM, create_run(row).pk.hex))
+                jobs.add(SubscriptionJobs.name, create_run(row).pk, row.created_by)
                 count += 1
     return count
 
 
-def fail(run: SubscriptionRun, error: str) -> SubscriptionRun:
-    """Store why a run could not begin."""
-    run.state = RunState.FAILED
-    run.error = error[:1_000]
-    run.finished_at = timezone.now()
-    run.save(update_fields=["state", "error", "finished_at"])
-    return run
+class SubscriptionJobs(JobKind[SubscriptionRun]):
+    """A run reads its source and plans anew in each turn, so it has one turn, which ends by itself."""
+
+    name = "subscription"
+    since = "started_at"
+    channel = "subscription"
+    is_long = True
+
+    def unfinished(self) -> QuerySet[SubscriptionRun]:
+        return SubscriptionRun.objects.filter(state__in=OPEN_RUNS).select_related("subscription")
+
+    def owner_of(self, row: SubscriptionRun) -> str:
+        return row.subscription.created_by
+
+    def persona_of(self, row: SubscriptionRun) -> str:
+        return row.subscription.persona
+
+    def is_worked_on(self, row: SubscriptionRun) -> bool:
+        return locks.is_locked("subscription", row.subscription_id)
+
+    def slices(self, caller: Caller, row: SubscriptionRun) -> Generator[object, None, None]:
+        yield synchronization.synchronize(caller, row=row)
+
+    def fail(self, row: SubscriptionRun, reason: str) -> None:
+        row.state = RunState.FAILED
+        row.error = reason[:1_000]
+        row.finished_at = timezone.now()
+        row.save(update_fields=["state", "error", "finished_at"])

@@ -11,10 +11,12 @@ from foundation.database import identity
 from foundation.operations.errors import DomainError
 from foundation.people.caller import Caller
 from foundation.people.permissions import build_caller
+from foundation.work.jobs import run_slices
 from memories.models import Visibility
-from memory_project.exchange.imports import report, staging, taking_over, tasks
+from memory_project.exchange.imports import report, staging, taking_over
 from memory_project.exchange.imports.formats import FORMATS
 from memory_project.exchange.imports.installation import InstallationReport, restore_file
+from memory_project.exchange.imports.jobs import ImportJobs
 from memory_project.exchange.imports.models import Import
 from memory_project.models import User
 
@@ -53,11 +55,11 @@ class Command(BaseCommand):
                     self._restore(caller, content, file.name)
                     return
                 staged = staging.start(caller, file=content, name=file.name, format=options["format"])
-                self._work(staged, person, "rows read")
+                self._work(staged, "rows read")
                 self._report(staged)
                 if options["yes"] and staged.state == "parsed":
                     taking_over.start(caller, import_id=staged.pk, visibility=options["visibility"])
-                    self._work(staged, person, "taken over")
+                    self._work(staged, "taken over")
                     self._report(staged)
         except (DomainError, OSError) as error:
             raise CommandError(getattr(error, "message", str(error))) from None
@@ -77,11 +79,12 @@ class Command(BaseCommand):
         for problem in [*restored.problems, *sorted(restored.remarks)]:
             self.stdout.write(f"  {problem}")
 
-    def _work(self, staged: Import, person: User, what: str) -> None:
+    def _work(self, staged: Import, what: str) -> None:
         staged.refresh_from_db()
         with tqdm(desc=what, unit=" rows", disable=None) as bar:
             while staged.is_working:
-                tasks.work(staged, person, SLICE_S)
+                run_slices(ImportJobs(), staged, SLICE_S)
+                staged.refresh_from_db()
                 done = staged.rows_read if what == "rows read" else staged.rows.filter(outcome="kept").count()
                 bar.update(done - bar.n)
 

@@ -34,6 +34,9 @@ class TableFacts:
     failed: int  # tasks in the last day
     failed_jobs: int
     late_jobs: int
+    jobs: int  # work of people that is left
+    job_wait_s: float | None  # time since the last turn of the job that waits longest for its next one
+    defective_jobs: int  # whose last turn ended with an unexpected error
     vectors: Mapping[str, int]  # number of those looked at, by the model that has computed them
     known_languages: int  # memories looked at whose language was detected
     other_languages: int  # those of them that are not in English

@@ -23,6 +23,10 @@ SELECT
     (SELECT count(*) FROM index_jobs WHERE status = 'failed' AND resolved_at IS NULL) AS failed_jobs,
     (SELECT count(*) FROM index_jobs
         WHERE status = 'pending' AND next_run_at < now() - interval '30 minutes') AS late_jobs,
+    (SELECT count(*) FROM jobs WHERE ended_at IS NULL) AS jobs,
+    (SELECT extract(epoch FROM now() - min(coalesce(turn_at, due_at)))::float FROM jobs
+        WHERE ended_at IS NULL AND due_at < now()) AS job_wait_s,
+    (SELECT count(*) FROM jobs WHERE ended_at IS NULL AND defects > 0) AS defective_jobs,
     (SELECT coalesce(jsonb_object_agg(model, number), '{}') FROM vectors) AS vectors,
     (SELECT known FROM languages) AS known_languages,
     (SELECT others FROM languages) AS other_languages,

@@ -9,6 +9,7 @@ from memory_project.operating.doctor.registry import Reads, health_check
 from memory_project.operating.doctor.table_facts import TableFacts
 
 SLOW_S, STUCK_S = 10 * 60, 60 * 60  # age of the oldest task that waits
+LONG_TURN_S = 15 * 60  # a turn that writes an export may take minutes
 
 
 @health_check("work", gettext_noop("Worker"), Reads.TABLES)
@@ -52,6 +53,26 @@ def failures(tables: TableFacts) -> HealthFinding:
         return ok(gettext_noop("no task has failed in the last day"))
     found = text(gettext_noop("%(count)s tasks have failed in the last day"), count=tables.failed)
     return warning(found, text(gettext_noop("The page Tables → Failed tasks shows their errors.")))
+
+
+@health_check("work", gettext_noop("Jobs"), Reads.TABLES)
+def jobs(tables: TableFacts) -> HealthFinding:
+    page = text(gettext_noop("The page Tables → Jobs shows whose they are, and the errors."))
+    if tables.defective_jobs:
+        found = text(
+            gettext_noop("%(count)s jobs were stopped by an unexpected error, and are tried again"),
+            count=tables.defective_jobs,
+        )
+        return warning(found, page)
+    waiting = tables.job_wait_s or 0.0
+    if waiting > LONG_TURN_S:
+        values = {"count": tables.jobs, "minutes": round(waiting / 60)}
+        found = text(
+            gettext_noop("of %(count)s jobs, one has waited for its turn for %(minutes)s minutes, or has a long turn"),
+            **values,
+        )
+        return warning(found, text(gettext_noop("Start more workers, or raise WORKERS.")))
+    return ok(gettext_noop("%(count)s jobs of people are left, and none waits long"), count=tables.jobs)
 
 
 @health_check("work", gettext_noop("Index jobs"), Reads.TABLES)

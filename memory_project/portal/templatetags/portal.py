@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 from django import template
 from django.contrib.humanize.templatetags.humanize import naturaltime
@@ -18,6 +19,7 @@ from markdown_it.common.utils import escapeHtml
 from foundation.cases.kinds import Case
 from foundation.downloads import list_export
 from foundation.operations.display import show_invisible as visible_text
+from foundation.work import jobs
 from knowledge.catalog.entity_names import display_name
 from knowledge.catalog.entity_view import short_name
 from knowledge.changesets import diff
@@ -169,6 +171,13 @@ def byline(record: MemoryRecord) -> str:
     if not record.edited_by:
         return author
     return gettext("%(author)s, reworded by %(editor)s") % {"author": author, "editor": name_of(record.edited_by)}
+
+
+@register.inclusion_tag("_job_note.html")
+def job_note(kind: str, target: UUID) -> dict[str, Any]:
+    """Say of unfinished work how many people are before it, or that it was stopped and is tried again."""
+    job = jobs.job_of(kind, target)
+    return {"job": job, "ahead": jobs.people_ahead(job) if job and job.turn_at is None else 0}
 
 
 @register.inclusion_tag("cases/_verdict.html")

@@ -125,6 +125,13 @@ def repeat_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 
 @require_POST
 @login_required
+def cancel_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
+    bulk_actions.cancel(caller_from_request(request, channel="portal"), batch_id=batch_id)
+    return redirect("batch", batch_id=batch_id)
+
+
+@require_POST
+@login_required
 def undo_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     batch = bulk_actions.undo(caller_from_request(request, channel="portal"), batch_id=batch_id)
     return redirect("batch", batch_id=batch.pk)
@@ -154,11 +161,13 @@ def _changed(caller: Caller, batch: Batch, units: list[UUID]) -> list[tuple[Insi
 def _context(caller: Caller, batch: Batch) -> dict[str, object]:
     bulk_action = bulk_actions.BULK_ACTIONS[batch.act]
     outcomes = list(zip(batch.unit_ids, batch.outcomes, strict=False))
-    outcomes.sort(key=lambda row: (not row[1], row[1] == bulk_actions.UNCHANGED))  # refusals first
+    untouched = (bulk_actions.UNCHANGED, bulk_actions.CANCELED)
+    outcomes.sort(key=lambda row: (not row[1], row[1] in untouched))  # refusals first
     shown_outcomes = outcomes[:SHOWN]
     texts = _texts(caller, bulk_action.kind, [unit for unit, _ in shown_outcomes])
     refused_units = [unit for unit, outcome in shown_outcomes if outcome]
     unchanged = batch.outcomes.count(bulk_actions.UNCHANGED)
+    canceled = batch.outcomes.count(bulk_actions.CANCELED)
     done = batch.outcomes.count("")
     return {
         "batch": batch,
@@ -171,8 +180,10 @@ def _context(caller: Caller, batch: Batch) -> dict[str, object]:
         "changed": _changed(caller, batch, refused_units) if batch.finished_at and batch.seen else [],
         "handled": len(batch.outcomes),
         "total": len(batch.unit_ids),
-        "refused": len(batch.outcomes) - done - unchanged,
+        "refused": len(batch.outcomes) - done - unchanged - canceled,
         "unchanged": unchanged,
+        "canceled": canceled,
+        "canceled_outcome": bulk_actions.CANCELED,
         "success_count": done,
         "hidden_count": len(outcomes) - len(shown_outcomes),
         "may_undo": bool(bulk_action.inverse) and batch.finished_at and not hasattr(batch, "undone_by"),

@@ -18,7 +18,7 @@ from foundation.operations.paging import page
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from memories import queries
-from memory_project.exchange.imports import report, staging, taking_over, tasks
+from memory_project.exchange.imports import jobs, report, staging, taking_over
 from memory_project.exchange.imports.formats import FORMATS
 from memory_project.exchange.imports.models import Import, ImportRow, ImportState, RowOutcome
 from memory_project.web import locale
@@ -53,7 +53,7 @@ def _start(caller: Caller, request: HttpRequest) -> Import:
     staged = staging.start(
         caller, file=cast(BinaryIO, file.file), name=file.name, format=request.POST.get("format", "")
     )
-    tasks.queue(staged)
+    jobs.queue(staged)
     return staged
 
 
@@ -145,7 +145,7 @@ def take_import(request: HttpRequest, import_id: UUID) -> HttpResponse:
         visibility=request.POST.get("visibility", ""),
         applies_to_all="applies_to_all" in request.POST,
     )
-    tasks.queue(staged)
+    jobs.queue(staged)
     return redirect("import", import_id=staged.pk)
 
 
@@ -160,7 +160,7 @@ def cancel_import(request: HttpRequest, import_id: UUID) -> HttpResponse:
 @login_required
 def undo_import(request: HttpRequest, import_id: UUID) -> HttpResponse:
     staged = taking_over.start_undo(caller_from_request(request, channel="portal"), import_id=import_id)
-    tasks.queue(staged)
+    jobs.queue(staged)
     return redirect("import", import_id=staged.pk)
 
 

@@ -10,8 +10,9 @@ from django.conf import LazySettings
 
 from foundation.people.caller import Caller
 from memories.models import MemoryRecord
-from memory_project.exchange.subscriptions import operations, services, tasks
+from memory_project.exchange.subscriptions import operations, services
 from memory_project.exchange.subscriptions.models import Subscription, SubscriptionRun
+from tests.jobs import SubscriptionJobs, work_off
 
 REFUNDS = "# Refunds\n\nRefunds are booked on the day of the order."
 ORDERS = "# Orders\n\nAn order belongs to exactly one customer."
@@ -48,7 +49,7 @@ def sync(ada: Caller) -> Callable[..., SubscriptionRun]:
     def run(row: Subscription, **values: Any) -> SubscriptionRun:
         operation = operations.RunSubscription.read({"id": row.pk.hex, **values})
         queued = services.new_run(ada, operation)
-        tasks.perform(queued.pk.hex)
+        work_off(SubscriptionJobs(), queued.pk)
         queued.refresh_from_db()
         return queued
 

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from foundation.operations.errors import Forbidden, Invalid
 from foundation.people.caller import Caller
+from foundation.work import jobs
 from knowledge.insights.capture import capture
 from knowledge.models import Insight
 from knowledge.operations import Capture
@@ -384,12 +385,9 @@ def test_removing_a_subscription_keeps_or_forgets_its_memories(
     assert set(rows) == expected
 
 
-def test_due_subscriptions_are_queued_once(folder: Subscription, monkeypatch: pytest.MonkeyPatch) -> None:
-    queued: list[Any] = []
-    monkeypatch.setattr(services, "async_task", lambda *arguments: queued.append(arguments))
-    monkeypatch.setattr("django.db.transaction.on_commit", lambda function: function())
-    assert (tasks.queue_due(), tasks.queue_due(), len(queued)) == ("1 queued", "0 queued", 1)
-    tasks.perform(queued[0][1])
+def test_due_subscriptions_are_queued_once(folder: Subscription) -> None:
+    assert (tasks.queue_due(), tasks.queue_due()) == ("1 queued", "0 queued")
+    jobs.run()
     assert SubscriptionRun.objects.get().state == RunState.DONE
     services.change(
         Caller(email="ada@example.org", persona="", personas=frozenset(), is_admin=True),

@@ -11,8 +11,9 @@ from django.core.management.base import BaseCommand, CommandError
 from foundation.operations.errors import DomainError
 from foundation.people.caller import system_caller
 from foundation.people.permissions import build_caller
+from foundation.work import jobs
 from memories.models import Visibility
-from memory_project.exchange.subscriptions import operations, services, tasks
+from memory_project.exchange.subscriptions import operations, services
 from memory_project.exchange.subscriptions.models import RunState, Subscription, SubscriptionKind, SubscriptionRun
 
 SHOWN = 20  # lines of a run's report
@@ -76,7 +77,7 @@ class Command(BaseCommand):
     def sync(self, *, subscription: str, plan: bool, removals: int, **options: Any) -> None:
         values = {"id": _find(subscription).pk.hex, "plan": plan, "removals": removals}
         run = services.new_run(system_caller(), operations.RunSubscription.read(values))
-        tasks.perform(run.pk.hex)
+        jobs.run_slices(services.SubscriptionJobs(), run, jobs.TURN_S)
         run.refresh_from_db()
         self.stdout.write(_summary(run))
         for line in run.report[:SHOWN]:
