@@ -147,10 +147,10 @@ def search(
     if model:
         rows = rows.filter(Q(model=model) | Q(model=""))
     try:
-        vector, _ = embedding.embed_query(query)
+        vector, used = embedding.embed_query(query)
     except embedding.EmbedderUnavailable as error:
         return _by_words(rows, query, top_k, str(error))
-    distances = FindingPassage.objects.filter(finding=OuterRef("pk")).values(
+    distances = FindingPassage.objects.filter(finding=OuterRef("pk"), finding__embedding_model=used).values(
         distance=CosineDistance("vector", vector) + 0.0
     )
     nearest = Subquery(distances.order_by("distance")[:1])

@@ -15,7 +15,7 @@ import time
 from collections.abc import Generator
 from contextlib import ExitStack, closing
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from typing import Any, Generic, TypeVar
 from uuid import NAMESPACE_OID, UUID, uuid5
 
@@ -29,13 +29,11 @@ from django.utils.translation import gettext
 from django_q.models import OrmQ
 from django_q.tasks import async_task
 
-from foundation import registry
 from foundation.database import identity, locks
 from foundation.database.locks import LeaseLost
 from foundation.operations.errors import Conflict, DomainError, Forbidden
 from foundation.people.caller import Caller
 from foundation.people.permissions import build_caller
-from foundation.registry import Registry
 from foundation.work.models import Job
 
 RUN = "foundation.work.jobs.run"  # path of the task
@@ -91,17 +89,22 @@ class JobKind(Generic[Row]):
         raise NotImplementedError
 
 
-JOB_KINDS: Registry[JobKind[Any]] = Registry("kinds of jobs")
+_paths: list[str] = []
 
 
 def register(path: str) -> None:
-    """Register the kind of jobs with this dotted path, which is imported when it is needed first."""
+    """Register the kind of jobs with this dotted path. Only processes that do jobs import it."""
+    _paths.append(path)
 
-    def add_kind() -> None:
-        kind = import_string(path)()
-        JOB_KINDS.register(kind.name, kind)
 
-    registry.defer(add_kind)
+def kinds() -> dict[str, JobKind[Any]]:
+    return {kind.name: kind for kind in map(_kind_at, _paths)}
+
+
+@cache
+def _kind_at(path: str) -> JobKind[Any]:
+    kind: JobKind[Any] = import_string(path)()
+    return kind
 
 
 def add(kind: str, target: UUID, owner: str) -> None:
@@ -122,7 +125,7 @@ def add(kind: str, target: UUID, owner: str) -> None:
 def adopt() -> int:
     """Add jobs for work that is left and has none, for example after an upgrade. Return how many."""
     count = 0
-    for kind in JOB_KINDS.values():
+    for kind in kinds().values():
         known = Job.objects.filter(kind=kind.name, ended_at=None).values("target")
         left = kind.unfinished().filter(**{f"{kind.since}__lt": timezone.now() - ADOPTED_AFTER})
         rows = [row for row in left.exclude(pk__in=known) if not kind.is_worked_on(row)]
@@ -175,7 +178,8 @@ def give_turn() -> bool:
             try:
                 # the connection of leases stays open for the second one
                 stack.enter_context(locks.exclusive("jobs of", uuid5(NAMESPACE_OID, job.owner), _busy()))
-                if job.kind in JOB_KINDS and JOB_KINDS[job.kind].is_long:
+                kind = kinds().get(job.kind)
+                if kind is not None and kind.is_long:
                     _take_long_place(stack)
             except Conflict:
                 continue
@@ -226,7 +230,7 @@ def _in_order() -> list[Job]:
 def _run_turn(job: Job) -> None:
     this = Job.objects.filter(pk=job.pk)
     this.update(turn_at=timezone.now(), turns=F("turns") + 1)
-    kind = JOB_KINDS.get(job.kind)
+    kind = kinds().get(job.kind)
     if kind is None:  # of a newer version
         this.update(due_at=timezone.now() + timedelta(minutes=5), error="this version does not know the kind of job")
         return

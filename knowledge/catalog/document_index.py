@@ -65,10 +65,12 @@ def has_texts(types: Sequence[str]) -> bool:
     return _texts(types).exists()
 
 
-def nearest_documents(vector: Sequence[float], types: Sequence[str], limit: int) -> list[DocumentMatch]:
+def nearest_documents(vector: Sequence[float], model: str, types: Sequence[str], limit: int) -> list[DocumentMatch]:
     """Return at most `limit` entities that have a passage with cosine ≥ MIN_COSINE to the query, best first."""
     distance = CosineDistance("vector", list(vector)) + 0.0
-    passages = CatalogPassage.objects.filter(text__in=_texts(types)).annotate(distance=distance)
+    passages = CatalogPassage.objects.filter(text__in=_texts(types).filter(embedding_model=model)).annotate(
+        distance=distance
+    )
     passages = passages.filter(distance__lte=1 - MIN_COSINE / embedding.question_slope()).order_by("distance", "pk")
     best: dict[UUID, tuple[int, int, float]] = {}
     for pk, *passage in passages.values_list("text", "start", "stop", "distance")[: PASSAGES_PER_TEXT * limit]:

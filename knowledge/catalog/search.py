@@ -30,10 +30,10 @@ def search(catalog: Catalog, query: str, *, types: Sequence[str] = (), limit: in
     if not query or not document_index.has_texts(types):
         return CatalogSearchResult(list(by_words.values()))
     try:
-        vector, _ = embedding.embed_query(query)
+        vector, model = embedding.embed_query(query)
     except embedding.EmbedderUnavailable as error:
         return CatalogSearchResult(list(by_words.values()), f"results are by words alone: {error}")
-    similar = document_index.nearest_documents(vector, types, limit)
+    similar = document_index.nearest_documents(vector, model, types, limit)
     by_meaning = {match.entity.urn: replace(summary(match.entity), passage=match.passage) for match in similar}
     scores = fuse([by_words, [match.entity.urn for match in similar if match.cosine >= document_index.COSINE_SURE]])
     rest = [urn for urn in by_meaning if urn not in scores][:MAX_UNSURE]

@@ -182,13 +182,12 @@ def _words_in(text: str) -> list[str]:
     return [word for word in words if len(word) >= MIN_WORD and word not in STOP_WORDS]
 
 
-def best_matches(
-    found: Sequence[FoundMemory], profile: Profile, *, has_vector: bool
-) -> list[tuple[FoundMemory, list[str]]]:
+def best_matches(found: Sequence[FoundMemory], profile: Profile) -> list[tuple[FoundMemory, list[str]]]:
     """Return the memories that match above MIN_MATCH, best first, with what each shares with the call."""
     compared: list[tuple[FoundMemory, Evidence, float]] = []
     for row in found:
-        cosine = row.cosine or 0.0 if has_vector else USUAL_COSINE
+        # None without a vector of the call, and for a memory whose vector is of an earlier model
+        cosine = USUAL_COSINE if row.cosine is None else row.cosine
         compared.append((row, evidence_of(row.record, profile), cosine))
     crowds = Counter(frozenset(evidence.shared) for _, evidence, _ in compared)
     likely = [
@@ -226,25 +225,25 @@ def _possible_tails(text: str) -> set[str]:
     return {variant for name in names for variant in (name, singular(name), f"{name}s")}
 
 
-def embed_within(text: str, patience_s: float) -> tuple[list[float] | None, str]:
-    """Return the embedding of a text, or None and the reason if it is not available.
+def embed_within(text: str, patience_s: float) -> tuple[list[float] | None, str, str]:
+    """Return the embedding of a text and its model, or None and, third, the reason if it is not available.
 
     A model of this process is waited for only while it is loading. One of another system is waited for `patience_s`
     seconds.
     """
     if not text:
-        return None, ""
+        return None, "", ""
     connections.close_if_pooled()  # don't hold a database connection while waiting
     try:
         if settings.EMBEDDING_PROVIDER != "openai":
-            return embedding.embed_query(text, wait_s=LOADING_S)[0], ""
+            return *embedding.embed_query(text, wait_s=LOADING_S), ""
         future = _threads.submit(embedding.embed_query, text, wait_s=patience_s)
         try:
-            return future.result(timeout=patience_s)[0], ""
+            return *future.result(timeout=patience_s), ""
         finally:
             future.cancel()
     except (embedding.EmbedderUnavailable, NotYet):
-        return None, WORDS_ONLY
+        return None, "", WORDS_ONLY
 
 
 def evidence_of(record: MemoryRecord, profile: Profile) -> Evidence:

@@ -53,6 +53,7 @@ class Criteria:
     answered: Sequence[str] = ()  # of those that only its answer mentions
     words: Mapping[str, int] = field(default_factory=dict)
     vector: Sequence[float] | None = None
+    model: str = ""  # that has computed the vector, which is compared with those of the same model
     with_neighbors: bool = True
     learned: Sequence[str] = ()  # neighbors that are known from DataHub only
     columns: Sequence[str] = ()  # the columns whose caveats count; if empty, those of all columns do
@@ -143,6 +144,7 @@ def _values(caller: Caller, criteria: Criteria) -> dict[str, Any]:
         "columns": caveats.column_names(criteria.columns),
         "shown": list(criteria.shown),
         "question_slope": embedding.question_slope(),
+        "model": criteria.model,
         "vector": None if criteria.vector is None else np.asarray(criteria.vector, np.float32),
     }
 

@@ -68,7 +68,7 @@ selective AS MATERIALIZED (
     )::tsquery AS query
 ),
 matching AS MATERIALIZED (
-    SELECT id, search FROM memory_records
+    SELECT id, search, embedding_model FROM memory_records
     WHERE search @@ (SELECT query FROM selective) AND {attachable_by_words} AND {attached}
     AND NOT {about} AND NOT {about_reached}
     LIMIT %(rows_compared)s
@@ -93,13 +93,14 @@ chosen (kind, place, id, detail) AS MATERIALIZED (
     UNION ALL
     (SELECT 'match', row_number() OVER (ORDER BY coverage / total + coalesce(cosine, 0) DESC, id), id, NULL
      FROM (
-        SELECT id, coverage FROM matching CROSS JOIN LATERAL (
+        SELECT id, coverage, embedding_model FROM matching CROSS JOIN LATERAL (
             SELECT sum(idf) AS coverage FROM words WHERE uses & %(for_match)s <> 0 AND matching.search @@ query
         ) AS covered ORDER BY coverage DESC, id LIMIT %(rows_measured)s
      ) AS covering
      CROSS JOIN (SELECT sum(idf) AS total FROM words WHERE uses & %(for_match)s <> 0) AS totals
      CROSS JOIN LATERAL (
-        SELECT %(question_slope)s * (1 - min(vector <=> %(vector)s::vector)) AS cosine FROM memory_passages WHERE record_id = covering.id
+        SELECT %(question_slope)s * (1 - min(vector <=> %(vector)s::vector)) AS cosine FROM memory_passages
+        WHERE record_id = covering.id AND embedding_model = %(model)s
      ) AS measured ORDER BY 2 LIMIT %(match_rows)s)
     UNION ALL
     (SELECT 'neighbor', row_number() OVER (ORDER BY coverage DESC, created_at DESC, nearby.id), nearby.id,
@@ -131,7 +132,8 @@ chosen (kind, place, id, detail) AS MATERIALIZED (
 )
 
 SELECT kind, detail, {applied} AS is_applied, {hinted} AS has_hint,
-       (SELECT %(question_slope)s * (1 - min(vector <=> %(vector)s::vector)) FROM memory_passages WHERE record_id = memory_records.id) AS cosine,
+       (SELECT %(question_slope)s * (1 - min(vector <=> %(vector)s::vector)) FROM memory_passages
+        WHERE record_id = memory_records.id AND memory_records.embedding_model = %(model)s) AS cosine,
        {columns}
 FROM chosen LEFT JOIN memory_records USING (id)
 ORDER BY kind, place

@@ -205,7 +205,7 @@ def knowledge_about(
     patience_s = settings.MEMORY_CONTEXT_MS / 1000
     # Both may wait for another system, so no database connection is held.
     is_lineage_known = neighbors.is_known(subject.requested) or neighbors.learn(subject.requested, patience_s)
-    vector, problem = embed_within(profile.query if profile.can_match else "", patience_s)
+    vector, model, problem = embed_within(profile.query if profile.can_match else "", patience_s)
     notes = [subject.note, "" if is_lineage_known else LINEAGE_UNKNOWN, problem]
     shown = [pk for pk, impression in recent.items() if impression.version != "stale"]
     if not (subject.urns or profile.can_match or shown):
@@ -215,6 +215,7 @@ def knowledge_about(
         answered=subject.answered,
         words=search_words(subject, profile),
         vector=vector,
+        model=model,
         learned=neighbors.learned_neighbors(subject.requested),
         columns=caveats.columns_asked_for(subject),
         shown=shown,
@@ -229,7 +230,7 @@ def knowledge_about(
         criteria = replace(criteria, vector=None, with_neighbors=False)
         found = _find_in(limit_ms, caller, criteria)
     knowledge = _ranked(found, subject, notes)
-    return _with_matches(knowledge, found, profile, has_vector=criteria.vector is not None)
+    return _with_matches(knowledge, found, profile)
 
 
 def _find_in(limit_ms: int | None, caller: Caller, criteria: Criteria) -> MemoriesForCall:
@@ -315,10 +316,10 @@ def _neighbor_memories(found: MemoriesForCall, subject: CallSubject) -> list[tup
     return chosen
 
 
-def _with_matches(knowledge: Knowledge, found: MemoriesForCall, profile: Profile, *, has_vector: bool) -> Knowledge:
+def _with_matches(knowledge: Knowledge, found: MemoriesForCall, profile: Profile) -> Knowledge:
     """Add the memories that match the call without a link, and the order by relevance if there are too many."""
     subject = knowledge.subject
-    matching = best_matches(found.match, profile, has_vector=has_vector)
+    matching = best_matches(found.match, profile)
     reason = "matches the statement" if subject.statements else "matches the call"
     current = [(row, shared) for row, shared in matching if row.record.status == Status.ACTIVE]
     matched = [

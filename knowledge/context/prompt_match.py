@@ -35,12 +35,12 @@ def memories_for_prompt(caller: Caller, prompt: str, deadline: float) -> list[Me
     embedding model is not available in time, words alone decide.
     """
     text = prompt[:MAX_PROMPT]
-    vector, _ = embed_within(text, (deadline - time.monotonic()) * PATIENCE)
+    vector, model, _ = embed_within(text, (deadline - time.monotonic()) * PATIENCE)
     with transaction.atomic():
         set_timeout(deadline)
         urns = [mention.urn for mention in entity_linking.mentions_in([text])[0]]
         terms = term_statistics.query_terms(text, caller)
-        question = RecallQuestion(vector=vector, terms=terms, distances=dict.fromkeys(urns, 0))
+        question = RecallQuestion(vector=vector, model=model, terms=terms, distances=dict.fromkeys(urns, 0))
         scope = compiled_attachable(caller)
         rows, _ = candidates(scope, question, CANDIDATES)
         rows = sorted(rows, key=lambda row: -row.score)

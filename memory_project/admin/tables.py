@@ -67,6 +67,7 @@ SECTIONS: Mapping[Promise, Mapping[str, Promise]] = {
         "django_q.ormq": gettext_lazy("Queued tasks"),
         "django_q.success": gettext_lazy("Successful tasks"),
         "django_q.failure": gettext_lazy("Failed tasks"),
+        "memories.job": gettext_lazy("Jobs"),
         "memories.indexjob": gettext_lazy("Index jobs"),
     },
 }

@@ -21,7 +21,7 @@ NO_PAGES = {
     "upstream-tool-act", "upstream-tools-undo",
     "upstream-tool", "upstream-tools-accept",  # linked once there are tools; test_upstream_admin.py opens them
     "preview-batch", "rename-view", "default-view",
-    "start-batch", "wipe", "share-graph", "drop-cache", "forget-turn",
+    "start-batch", "cancel-batch", "wipe", "share-graph", "drop-cache", "forget-turn",
     "batch", "batch-on", "repeat-batch", "undo-batch", "resume-changeset", "replay-changeset", "export-changeset",
     "password_reset_confirm", "forgot-password", "password_reset_done", "sign-in",
     "indexing-act", "invite", "export-file", "delete-export", "person-act",

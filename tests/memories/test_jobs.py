@@ -20,7 +20,7 @@ from foundation.operations.errors import Conflict, Forbidden
 from foundation.people.caller import Caller
 from foundation.people.models import Persona, PersonaMembership
 from foundation.work import jobs
-from foundation.work.jobs import JOB_KINDS, JobKind
+from foundation.work.jobs import JobKind
 from foundation.work.models import Job
 from memories.models import Batch, MemoryRecord
 from memories.writing import bulk_actions
@@ -66,7 +66,8 @@ class CountingJobs(JobKind[Batch]):
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> CountingJobs:
     kind = CountingJobs()
-    monkeypatch.setitem(JOB_KINDS, "count", kind)
+    known = jobs.kinds()
+    monkeypatch.setattr(jobs, "kinds", lambda: {**known, "count": kind})
     return kind
 
 

@@ -116,7 +116,7 @@ def test_every_permission_with_an_effect_is_known(rf: Any, ada_user: User, bob_u
 
 # Lists that depend on the permission to operate, and not on one of their own
 OPERATORS_LISTS = {
-    "view_indexjob", "view_catalogcursor", "view_subscription", "add_subscription", "change_subscription",
+    "view_indexjob", "view_job", "view_catalogcursor", "view_subscription", "add_subscription", "change_subscription",
     "view_subscriptionrun", "view_subscriptionitem",
     "view_declaredupstream", "add_declaredupstream", "change_declaredupstream", "delete_declaredupstream",
 }  # fmt: skip

@@ -46,9 +46,9 @@ def search_semantic(caller: Caller, operation: SearchSemantic) -> GraphSearchRes
     graph = graphs.graph_of(caller)
     if graph is None:
         return GraphSearchResult([])
-    vector, note = _embed_query(operation.query)
+    vector, model, note = _embed_query(operation.query)
     limit = CANDIDATES * operation.limit
-    distances = nearest_entities(graph, vector, limit) if vector is not None else {}
+    distances = nearest_entities(graph, vector, model, limit) if vector is not None else {}
     with_words = by_words(graph, operation.query, limit)
     fused = fuse([list(distances), with_words])
     entities = list(Entity.objects.filter(pk__in=list(fused)).defer("folded", "grams"))
@@ -60,7 +60,7 @@ def search_semantic(caller: Caller, operation: SearchSemantic) -> GraphSearchRes
     scores = access_ranking.scores(bases, entities)
     entities.sort(key=lambda entity: (-scores[entity.pk].score, entity.number))
     nodes = queries.nodes_of(entities[: operation.limit])
-    _select_matches(nodes, vector, words_of(operation.query))
+    _select_matches(nodes, vector, model, words_of(operation.query))
     is_hybrid = bool(distances and with_words)
     matches = [
         EntityMatch(
@@ -72,10 +72,12 @@ def search_semantic(caller: Caller, operation: SearchSemantic) -> GraphSearchRes
     return GraphSearchResult(matches, note)
 
 
-def _select_matches(nodes: Sequence[queries.Node], vector: list[float] | None, words: Sequence[str]) -> None:
+def _select_matches(
+    nodes: Sequence[queries.Node], vector: list[float] | None, model: str, words: Sequence[str]
+) -> None:
     """Select the observations of long entities that are nearest to the query or contain most of its words."""
     long_nodes = [node for node in nodes if not node.is_short]
-    distances = _distances([node.entity.pk for node in long_nodes], vector) if vector is not None else {}
+    distances = _distances([node.entity.pk for node in long_nodes], vector, model) if vector is not None else {}
     for node in long_nodes:
         nearest = sorted((row for row in node.observations if row.pk in distances), key=lambda row: distances[row.pk])
         counts = {row: len(set(words) & set(words_of(row.text))) for row in node.observations}
@@ -83,17 +85,22 @@ def _select_matches(nodes: Sequence[queries.Node], vector: list[float] | None, w
         node.select([*nearest[:MAX_MATCHES], *with_words[:MAX_MATCHES]])
 
 
-def _distances(entities: Sequence[UUID], vector: list[float]) -> dict[UUID, float]:
+def _distances(entities: Sequence[UUID], vector: list[float], model: str) -> dict[UUID, float]:
     """Return the cosine distance of each observation of these entities that has an embedding."""
-    rows = ObservationPassage.objects.filter(observation__entity__in=entities, observation__ended_at=None)
+    rows = ObservationPassage.objects.filter(
+        observation__entity__in=entities, observation__ended_at=None, observation__embedding_model=model
+    )
     rows = rows.annotate(distance=CosineDistance("vector", vector) + 0.0).order_by("-distance")
     return {pk: float(distance) for pk, distance in rows.values_list("observation", "distance")}  # the nearest is last
 
 
-def nearest_entities(graph: Graph, vector: list[float], limit: int) -> dict[UUID, float]:
+def nearest_entities(graph: Graph, vector: list[float], model: str, limit: int) -> dict[UUID, float]:
     """Return up to `limit` entities with the cosine distance of their nearest observation, nearest first."""
     rows = ObservationPassage.objects.filter(
-        observation__graph=graph, observation__ended_at=None, observation__entity__deleted_at=None
+        observation__graph=graph,
+        observation__ended_at=None,
+        observation__entity__deleted_at=None,
+        observation__embedding_model=model,
     )
     rows = rows.annotate(distance=CosineDistance("vector", vector) + 0.0).order_by("distance")
     distances: dict[UUID, float] = {}
@@ -116,8 +123,8 @@ def by_words(graph: Graph, query: str, limit: int) -> list[UUID]:
     return sorted((pk for pk in counts if pk in living), key=lambda pk: (-counts[pk], pk))[:limit]
 
 
-def _embed_query(query: str) -> tuple[list[float] | None, str]:
+def _embed_query(query: str) -> tuple[list[float] | None, str, str]:
     try:
-        return embedding.embed_query(query)[0], ""
+        return *embedding.embed_query(query), ""
     except embedding.EmbedderUnavailable as error:
-        return None, f"{error}; results are by words only"
+        return None, "", f"{error}; results are by words only"

@@ -52,7 +52,9 @@ def page_requested(channel: str, page: str, method: str, status: int, code: str,
 
 def label_of_task(path: str) -> str:
     """Return the dotted path of a task's function, or OTHER for one that an operator has scheduled."""
-    return path if path.startswith(("memories.", "analysis.", "knowledge.", "memory_project.")) else OTHER
+    return (
+        path if path.startswith(("foundation.", "memories.", "analysis.", "knowledge.", "memory_project.")) else OTHER
+    )
 
 
 def task_done(task: str, is_success: bool, seconds: float) -> None:
