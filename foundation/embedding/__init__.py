@@ -10,6 +10,7 @@ from foundation.embedding.model import (
     question_slope,
     reset,
     state,
+    uncalibrated,
     warm_up,
 )
 
@@ -28,5 +29,6 @@ __all__ = [
     "reset",
     "state",
     "text_hash",
+    "uncalibrated",
     "warm_up",
 ]

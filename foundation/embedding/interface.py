@@ -57,6 +57,13 @@ class TokenEmbedder(Embedder, Protocol):
     ) -> tuple[Vectors, list[Tokens]]: ...
 
 
+def unit_length(vectors: Vectors) -> Vectors:
+    """Return vectors scaled to unit length. Vectors of zeros stay as they are."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return units
+
+
 def text_hash(text: str) -> bytes:
     """Return the SHA-256 stored with a text's vectors. If it no longer matches the text, the vectors are outdated."""
     return hashlib.sha256(text.encode()).digest()

@@ -17,6 +17,7 @@ from django.conf import settings
 
 from foundation import lazy_numpy
 from foundation.database import connections
+from foundation.embedding import calibration
 from foundation.embedding.circuit_breaker import ModelBreaker
 from foundation.embedding.interface import Embedder, EmbedderUnavailable, TokenEmbedder, Tokens, Vectors, Waiting
 from foundation.embedding.minilm import MiniLM
@@ -188,7 +189,7 @@ def state() -> dict[str, str]:
 
 
 def make_embedder() -> Embedder:
-    """Load the model of the configured provider.
+    """Load the model of the configured provider, with its calibration.
 
     Raises EmbedderUnavailable if the provider is unknown, or if its model is not named or not installed.
     """
@@ -198,6 +199,12 @@ def make_embedder() -> Embedder:
         from foundation.embedding.e5 import E5  # noqa: PLC0415 - few installations use it
 
         return E5.load(settings.COMMONPLACE_HOME / "models")
+    model = uncalibrated()
+    return calibration.calibrated(model) if settings.EMBEDDING_PROVIDER in calibration.PROVIDERS else model
+
+
+def uncalibrated() -> Embedder:
+    """Load the model of a provider whose model is chosen by name, as it is."""
     from foundation.embedding import providers  # noqa: PLC0415 - imports an HTTP client, which the packaged model lacks
 
     match settings.EMBEDDING_PROVIDER:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import httpx
 
-from foundation.embedding.interface import MODELS_MISSING, EmbedderUnavailable, Tokens, Vectors
+from foundation.embedding.interface import MODELS_MISSING, EmbedderUnavailable, Tokens, Vectors, unit_length
 from foundation.lazy_numpy import np
 from foundation.outbound import bounded_http
 
@@ -59,9 +59,7 @@ class OpenAICompatible:
         deadline = time.monotonic() + timeout_s
         parts = [self._request(texts[start : start + BATCH], deadline) for start in range(0, len(texts), BATCH)]
         vectors = np.concatenate(parts) if parts else np.empty((0, self.dimensions), dtype=np.float32)
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        units: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-        return units
+        return unit_length(vectors)
 
     def _request(self, texts: Sequence[str], deadline: float) -> Vectors:
         timeout_s = max(deadline - time.monotonic(), 0.001)

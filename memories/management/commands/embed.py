@@ -16,8 +16,12 @@ from tqdm import tqdm
 from foundation import embedding
 from foundation.database import locks
 from foundation.database.owner import as_owner
+from foundation.embedding import calibration
 from foundation.operations.errors import Conflict
+from memories.models import MemoryRecord
 from memories.retrieval import indexing, term_statistics, vector_index
+
+FITTING_S = 600.0  # seconds that all requests of a calibration may take
 
 
 def _exit(number: int, frame: object) -> None:
@@ -30,12 +34,22 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--dimension", type=int, help="first change the vector columns to this dimension")
+        parser.add_argument(
+            "--calibrate",
+            nargs="?",
+            const="on",
+            choices=("on", "off"),
+            help="first bring the cosines of a model that is chosen by name or URL to the scale of the thresholds, "
+            "with the memories of this installation; `off` undoes it",
+        )
         parser.add_argument("--all", action="store_true", help="recompute all vectors, also up-to-date ones")
         parser.add_argument("--quiet", action="store_true", help="show no progress bar")
 
-    def handle(self, *, dimension: int | None, all: bool, quiet: bool, **options: Any) -> None:
+    def handle(self, *, dimension: int | None, calibrate: str | None, all: bool, quiet: bool, **options: Any) -> None:
         if dimension is not None:
             self.change_dimension(dimension)
+        if calibrate is not None:
+            self.calibrate(is_on=calibrate == "on")
         try:
             model = embedding.current(wait_s=300).name
         except embedding.EmbedderUnavailable as error:
@@ -98,6 +112,35 @@ class Command(BaseCommand):
             if texts := dict(rows):
                 return kind, texts
         return None
+
+    def calibrate(self, *, is_on: bool) -> None:
+        """Compute the calibration of the model, or forget it. Other processes know it after their next start."""
+        if settings.EMBEDDING_PROVIDER not in calibration.PROVIDERS:
+            raise CommandError(
+                f"--calibrate: EMBEDDING_PROVIDER={settings.EMBEDDING_PROVIDER} needs no calibration; "
+                f"{' and '.join(calibration.PROVIDERS)} do"
+            )
+        try:
+            if is_on:
+                self.fit()
+            elif not calibration.drop(settings.EMBEDDING_MODEL):
+                raise CommandError(f"--calibrate off: {settings.EMBEDDING_MODEL} has no calibration on this machine")
+        except embedding.EmbedderUnavailable as error:
+            raise CommandError(str(error)) from None
+        embedding.reset()
+        self.stdout.write("Restart the other processes: each reads the calibration when it loads the model.")
+
+    def fit(self) -> None:
+        rows = MemoryRecord.objects.order_by("?").values_list("content", flat=True)
+        texts = list(rows[: calibration.MAX_TEXTS])
+        if len(texts) < calibration.MIN_TEXTS:
+            raise CommandError(
+                f"--calibrate: there are {len(texts)} memories, and a calibration needs {calibration.MIN_TEXTS}. "
+                "Until then, thresholds are those of MiniLM."
+            )
+        file = calibration.fit(embedding.uncalibrated(), texts, timeout_s=FITTING_S)
+        self.stdout.write(f"calibrated {settings.EMBEDDING_MODEL} with {len(texts)} memories")
+        self.stdout.write(f"copy {file} to COMMONPLACE_HOME/models of each other machine")
 
     def change_dimension(self, dimension: int) -> None:
         """Change the dimension of every vector column and delete the old vectors. No migration does this."""

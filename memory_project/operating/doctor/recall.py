@@ -8,7 +8,7 @@ from django.conf import settings
 from django.utils.translation import gettext_noop
 
 from foundation import embedding
-from foundation.embedding import EmbedderUnavailable, e5, minilm
+from foundation.embedding import EmbedderUnavailable, calibration, e5, minilm
 from memory_project.operating.doctor.findings import FindingText, HealthFinding, ok, problem, text, unknown, warning
 from memory_project.operating.doctor.registry import Reads, health_check
 from memory_project.operating.doctor.table_facts import TableFacts
@@ -19,12 +19,14 @@ PROBE = "How does the checkup find its way?"
 
 def configured_model() -> str:
     """Return the name under which vectors of the configured model are stored, or "" without a model."""
+    if settings.EMBEDDING_PROVIDER in calibration.PROVIDERS:
+        return calibration.name_of_vectors(settings.EMBEDDING_MODEL)
     return {
         "minilm": minilm.NAME,
         "e5": e5.NAME,
         "deterministic": f"deterministic-{settings.EMBEDDING_DIMENSIONS}",
         "none": "",
-    }.get(settings.EMBEDDING_PROVIDER, settings.EMBEDDING_MODEL)
+    }[settings.EMBEDDING_PROVIDER]
 
 
 @health_check("recall", gettext_noop("Embedding model"), Reads.SETTINGS, number="W001")
@@ -60,6 +62,20 @@ def model_named() -> HealthFinding:
         return ok(gettext_noop("the model is known"))
     found = text(gettext_noop("EMBEDDING_PROVIDER=%(provider)s needs a model."), provider=settings.EMBEDDING_PROVIDER)
     return problem(found, text(gettext_noop("Name the model in EMBEDDING_MODEL.")))
+
+
+@health_check("recall", gettext_noop("Calibration of the model"), Reads.SETTINGS)
+def model_calibrated() -> HealthFinding:
+    if settings.EMBEDDING_PROVIDER not in calibration.PROVIDERS:
+        return ok(gettext_noop("the model needs none"))
+    values = {"name": settings.EMBEDDING_MODEL}
+    if calibration.is_calibrated(settings.EMBEDDING_MODEL):
+        return ok(gettext_noop("the cosines of %(name)s are calibrated with memories of this installation"), **values)
+    found = gettext_noop(
+        "the cosines of %(name)s are not calibrated: thresholds, such as that of near-duplicates, are those of MiniLM"
+    )
+    fix = gettext_noop("Run the command `embed --calibrate` once there are %(count)s memories.")
+    return warning(text(found, **values), text(fix, count=calibration.MIN_TEXTS))
 
 
 @health_check("recall", gettext_noop("Package of the models"), Reads.SETTINGS, number="E010")
