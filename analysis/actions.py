@@ -235,6 +235,11 @@ def _checked(caller: Caller, operation: RunAction) -> UpstreamRequest:
     )
 
 
+def has_writable_models(caller: Caller) -> bool:
+    models = sources.readable_models(caller).values()
+    return any(model.source and not model.resource.read_only and model.is_writable_by(caller) for model in models)
+
+
 def _writable(caller: Caller, model: str) -> SourceModel:
     source_model = sources.get_source_model(caller, model)
     if source_model.resource.read_only or source_model.source is None:

@@ -56,11 +56,12 @@ analysis_ingest = Tool(
     "\n\nThen query it with analysis_query, store conclusions with analysis_store, and delete it with analysis_clear. "
     "The data set `memory` holds the memories that you may read.",
     choices={"": _ingest, "parent_model": _ingest_children},
+    rare=("resume", "user_id", "parent_model", "child_resource", "parent_ids"),
     hints=Hints(open_world=True),
 )
 
 
-@tool(toolset="analysis", title="Store findings", quotes=False)
+@tool(toolset="analysis", title="Store findings", quotes=False, rare=["memory_ids"])
 def analysis_store(caller: Caller, operation: operations.StoreFindings) -> ToolResponse[StoreResponse]:
     """Store conclusions about an ingested data set, to be found later by analysis_query semantic. Not for raw records.
 
@@ -118,6 +119,7 @@ analysis_query = Tool(
         "filter": _filter,
         "sample": _sample,
     },
+    rare=("category", "threshold", "stratify_by", "proximity", "seed"),
     hints=Hints(read_only=True, idempotent=True),
 )
 
@@ -195,7 +197,7 @@ def _acted(acted: ActionResult) -> ToolResponse[ActResponse]:
     if counts.get("unknown"):
         response["note"] = "the outcome of some records is unknown: check them upstream, or call again with action_id"
     all_failed = bool(acted.total) and summary["succeeded"] == 0 and "drifted" not in summary
-    return ToolResponse(response, json.dumps(response, indent=2, ensure_ascii=False), is_error=all_failed)
+    return ToolResponse(response, json.dumps(response, ensure_ascii=False), is_error=all_failed)
 
 
 analysis_act = Tool(
@@ -206,6 +208,8 @@ analysis_act = Tool(
     "Do a dry run first. If some records fail, call again with the action_id to retry those.",
     choices={"": _act, "action_id": _resume},
     confirms={"": _ask_act},
+    is_available=actions.has_writable_models,
+    rare=("user_id", "revalidate"),
     hints=Hints(destructive=True, open_world=True),
 )
 
@@ -219,7 +223,7 @@ def analysis_clear(caller: Caller, operation: operations.Clear) -> ToolResponse[
     return ToolResponse(response, text)
 
 
-@tool(toolset="analysis", title="Export records", hints=Hints(read_only=True, idempotent=True))
+@tool(toolset="analysis", title="Export records", hints=Hints(read_only=True, idempotent=True), rare=["fields"])
 def analysis_export(caller: Caller, operation: operations.Export) -> ToolResponse[ExportResponse]:
     """Export the matching records as a file. Returns a link for your user, which works for an hour."""
     prepared, token = export.prepare(caller, operation)

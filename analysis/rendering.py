@@ -114,8 +114,13 @@ def _rows(response: RowsResponse, head: str, empty: str) -> ToolResponse[RowsRes
         response["omitted"] = omitted
         head += f" {omitted} more rows did not fit: request fewer rows or fewer fields."
     note = _uncastable_note(response["uncastable"])
-    text = f"{head}{note}\n{json.dumps(rows, indent=2, ensure_ascii=False)}" if rows else f"{empty}{note}"
+    text = f"{head}{note}\n{_as_lines(rows)}" if rows else f"{empty}{note}"
     return ToolResponse(response, text, _transient(len(rows), head + note))
+
+
+def _as_lines(rows: Sequence[Any]) -> str:
+    """Return a JSON array with one row in each line."""
+    return "[" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "]"
 
 
 def _uncastable_note(uncastable: Mapping[str, int] | None) -> str:

@@ -56,7 +56,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
     def check_restore(self, record: MemoryRecord) -> None:
         rejected = Insight.objects.filter(pk=record.pk, state=InsightState.REJECTED).first()
         if rejected is not None:
-            advice = "appeal with a reason (capture_insight with `appeals`, or the page My Insights)"
+            advice = "appeal with a reason (capture_insight with `appeals`, or the page Insights)"
             raise Conflict(
                 gettext("was rejected by %(reviewed_by)s: %(advice)s")
                 % {"reviewed_by": rejected.reviewed_by, "advice": advice},

@@ -9,7 +9,11 @@ from foundation import registry
 class MemoriesConfig(AppConfig):
     name = "memories"
     verbose_name = gettext_lazy("Memories")
-    toolsets = {"memory": "memories.mcp_tools.TOOLS"}
+    toolsets = {
+        "memory": "memories.mcp_tools.TOOLS",
+        "reports": "memories.mcp_tools.REPORTS",
+        "notes": "memories.mcp_tools.NOTES",
+    }
 
     def ready(self) -> None:
         from foundation.cases.kinds import CASE_KINDS  # noqa: PLC0415 - needs settings

@@ -1,4 +1,4 @@
-"""MCP tools of the memory toolset. Their arguments are declared in operations.py."""
+"""MCP tools of the toolsets memory, notes and reports. Their arguments are declared in operations.py."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ memory_manage = Tool(
     description="Store, correct, share and list memories about company data. To search them, use memory_recall.\n\n"
     "Remember what a colleague would want to know next month and can't see in the data: definitions, exceptions, "
     "migrations, preferences. Never secrets. If a memory is wrong, supersede it. Without a command, returns the "
-    "arguments of each.",
+    "arguments of each, and what the rare ones mean.",
     selector="command",
     other_tools=dict.fromkeys(("search", "find", "recall", "query"), "memory_recall"),
     choices={
@@ -175,10 +175,17 @@ memory_manage = Tool(
     confirms={"erase": _ask_erase},
     hints=Hints(destructive=True),
     reading=("history", "get", "list", "review_stale"),
+    rare=("valid_while", "scope", "summary", "language", "metadata", "check", "keep_checks", "attachment", "confirm"),
 )
 
 
-@tool(toolset="memory", title="Recall memories", hints=Hints(read_only=True, idempotent=True))
+@tool(
+    toolset="memory",
+    further_toolsets=["notes"],
+    title="Recall memories",
+    rare=["explain"],
+    hints=Hints(read_only=True, idempotent=True),
+)
 def memory_recall(caller: Caller, operation: operations.RecallMemories) -> ToolResponse[RecallResponse]:
     """Search what people and agents have learned about company data: definitions, exceptions, corrections.
 
@@ -187,7 +194,7 @@ def memory_recall(caller: Caller, operation: operations.RecallMemories) -> ToolR
     return recall_answer(recall(caller, operation, distant=True), explain=operation.explain)
 
 
-@tool(toolset="memory", title="Report on memories", hints=Hints(idempotent=True), quotes=False)
+@tool(toolset="reports", title="Report on memories", hints=Hints(idempotent=True), quotes=False)
 def memory_feedback(caller: Caller, operation: operations.ReportMemories) -> ReportedResponse:
     """Report which recalled memories an answer used, and which proved wrong or outdated.
 
@@ -196,7 +203,7 @@ def memory_feedback(caller: Caller, operation: operations.ReportMemories) -> Rep
     return reported_response(reports.report(caller, operation))
 
 
-@tool(toolset="memory", title="Store a note", quotes=False)
+@tool(toolset="notes", title="Store a note", quotes=False)
 def memory_store(caller: Caller, operation: operations.StoreNote) -> RememberedResponse:
     """Store a short private note that only you can find again, with memory_recall.
 
@@ -206,7 +213,7 @@ def memory_store(caller: Caller, operation: operations.StoreNote) -> RememberedR
     return _remembered(result, "this is already stored" if result.existing else "stored")
 
 
-@tool(toolset="memory", title="Prune notes", hints=Hints(destructive=True), quotes=False)
+@tool(toolset="notes", title="Prune notes", hints=Hints(destructive=True), quotes=False)
 def memory_prune(caller: Caller, operation: operations.PruneNotes) -> PrunedResponse:
     """Archive old or repeated notes that you stored with memory_store. It never touches other memories."""
     pruned = pruning.prune(caller, operation)
@@ -222,7 +229,9 @@ def memory_prune(caller: Caller, operation: operations.PruneNotes) -> PrunedResp
     return response
 
 
-TOOLS = [memory_manage, memory_recall, memory_feedback, memory_store, memory_prune]
+TOOLS = [memory_manage, memory_recall]
+REPORTS = [memory_feedback]
+NOTES = [memory_recall, memory_store, memory_prune]
 
 
 def _remembered(result: services.Remembered, message: str) -> RememberedResponse:

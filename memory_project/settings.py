@@ -631,12 +631,15 @@ ANALYSIS_RECORD_DAYS = env.number("ANALYSIS_RECORD_DAYS", 7, 1, 3_650)
 # origins of web pages whose scripts may call `/mcp` with a token, comma-separated, such as
 # `https://inspector.example.org`
 MCP_ORIGINS = env.origins("MCP_ORIGINS")
-# toolsets of connections that choose none: memory, knowledge, analysis, query, storage, graph, conversation, upstreams,
-# all
+# toolsets of connections that choose none: memory, knowledge, analysis, query, storage, graph, conversation, notes,
+# reports, upstreams, all
 MCP_TOOLSETS = env.list_of_strings(
     "MCP_TOOLSETS",
     "memory,knowledge,analysis,query,storage,upstreams",
-    ("memory", "knowledge", "analysis", "query", "storage", "graph", "conversation", "upstreams", "all"),
+    (
+        *("memory", "knowledge", "analysis", "query", "storage", "graph", "conversation"),
+        *("notes", "reports", "upstreams", "all"),
+    ),
 )
 # a TOML file that declares other MCP servers, whose tools this one offers, too (docs/gateway.md)
 MCP_UPSTREAMS = env.text("MCP_UPSTREAMS")

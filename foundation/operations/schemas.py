@@ -135,6 +135,12 @@ def nullable(schema: Mapping[str, Any]) -> Schema:
     return {**schema, "type": [schema["type"], "null"], **values}
 
 
+def description_of(schema: Mapping[str, Any]) -> str:
+    """Return the description of a schema that `nullable` may have put into an `anyOf`."""
+    options = (schema, *schema.get("anyOf", []))
+    return next((option["description"] for option in options if "description" in option), "")
+
+
 def has_object(schema: Mapping[str, Any]) -> bool:
     return schema.get("type") == "object" or ("items" in schema and has_object(schema["items"]))
 

@@ -98,16 +98,25 @@ class Tool:
     aliases: Sequence[str] = ()  # further names under which clients may call the tool; not listed
     quotes: bool = True  # whether responses may contain texts by others: people, agents, catalogs or upstream systems
     confirms: Mapping[str, Asks] = field(default_factory=dict)  # choice → what to ask the person before it is performed
+    rare: Sequence[str] = ()  # arguments that a call takes, and that clients get by name only
 
     def __call__(self, caller: Caller, choice: str = "", /, **arguments: Any) -> Any:
         """Perform the call. Raise Invalid if an argument is wrong or not accepted."""
         selected = self._selected(caller, choice, arguments)
         if selected is None:
-            return {f"{self.selector}s": self.usage(self.choices_for(caller)), "message": f"name a {self.selector}"}
+            return self._help(self.choices_for(caller))
         choice, operation = selected
         answer = self.choices[choice](caller, operation)
         answer = with_note(answer, operation.lowered(operation.rename(arguments), longest_list(answer)))
         return {self.selector: choice, **answer} if self.repeats_choice else answer
+
+    def _help(self, choices: Sequence[str]) -> dict[str, Any]:
+        properties = self.input_schema["properties"]
+        rare = {name: schemas.description_of(properties[name]) for name in self.rare if name in properties}
+        help_: dict[str, Any] = {f"{self.selector}s": self.usage(choices)}
+        if rare:
+            help_["arguments"] = rare
+        return {**help_, "message": f"name a {self.selector}"}
 
     def question(self, caller: Caller, /, **arguments: Any) -> ConfirmationQuestion | None:
         """Return what to ask the person before this call, or None if the call needs no confirmation.
@@ -258,6 +267,17 @@ class Tool:
         schema = {"type": "object", "properties": properties}
         return schemas.for_models({**schema, "required": required} if required else schema)
 
+    @functools.cached_property
+    def listed_schema(self) -> schemas.Schema:
+        """Return the input schema as clients get it: without the arguments that few calls need."""
+        properties = {name: part for name, part in self.input_schema["properties"].items() if name not in self.rare}
+        return {**self.input_schema, "properties": properties}
+
+    @functools.cached_property
+    def listed_description(self) -> str:
+        rare = [name for name in self.rare if name in self.input_schema["properties"]]
+        return f"{self.description} Also takes {', '.join(rare)}." if rare else self.description
+
     def _selector_schema(self, groups: Mapping[str, Sequence[str]]) -> schemas.Schema:
         """Describe each choice with the arguments that it needs, then the optional arguments of several choices."""
         parts = [_summary(choice, self.operation(choice)) for choice in self.choices]
@@ -284,6 +304,8 @@ class Tool:
             required_keys = [[self.selector, *keys] for keys in required_keys]
         if self.selector and not self.needs_choice:
             schema["properties"] |= {f"{self.selector}s": {"type": "object"}, "message": {"type": "string"}}
+            if self.rare:
+                schema["properties"] |= {"arguments": {"type": "object"}}
             required_keys.append([f"{self.selector}s", "message"])
             schema["required"] = []
         kinds = list(dict.fromkeys(tuple(sorted(keys)) for keys in required_keys))
@@ -351,6 +373,8 @@ def tool(
     hints: Hints | None = None,
     quotes: bool = True,
     reads_for: Sequence[str] = (),
+    further_toolsets: Sequence[str] = (),
+    rare: Sequence[str] = (),
     asks: Asks | None = None,
 ) -> Callable[[Handler], Tool]:
     """Declare a function as a tool, with the function's name and docstring."""
@@ -367,6 +391,8 @@ def tool(
             hints=hints or Hints(),
             quotes=quotes,
             reads_for=reads_for,
+            further_toolsets=further_toolsets,
+            rare=rare,
             confirms={"": asks} if asks else {},
         )
 

@@ -21,6 +21,7 @@ from pydantic_core import CoreSchema
 
 from foundation.operations.errors import Invalid
 from foundation.operations.fields import OneOf, Text, validation_error
+from foundation.operations.schemas import EXACT
 from foundation.registry import Registry
 from knowledge.catalog.entity_view import EntityView
 from knowledge.catalog.interface import Value, Write, make_urn
@@ -53,12 +54,15 @@ class Request(BaseModel):
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         schema = handler.resolve_ref_schema(handler(core))
         name = next(iter(schema["properties"]))  # change_type, or its alias action_type
-        schema["properties"][name] = {**schema["properties"][name], "description": cls.describe_types()}
+        schema["properties"][name] |= {
+            "description": cls.describe_types(),
+            EXACT: {"description": cls.describe_types(is_whole=True)},
+        }
         del schema["description"]
         return schema
 
     @classmethod
-    def describe_types(cls) -> str:
+    def describe_types(cls, *, is_whole: bool = False) -> str:
         return "Each takes the same target and detail as in suggested_actions of capture_insight."
 
     @model_validator(mode="before")
@@ -90,8 +94,8 @@ class Action(Request):
     change_type: Annotated[str, OneOf(CHANGE_TYPES)] = Field(alias="action_type")
 
     @classmethod
-    def describe_types(cls) -> str:
-        return usage()
+    def describe_types(cls, *, is_whole: bool = False) -> str:
+        return usage(is_whole=is_whole)
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,7 @@ class ChangeType:
     label: str  # label on pages
     target: str = ""  # expected target, in words
     detail: str = ""  # expected detail, in words
+    is_rare: bool = False  # tools describe its target and detail in errors only
 
 
 @dataclass(frozen=True)
@@ -132,13 +137,19 @@ class ChangeStep:
     creates: bool = False
 
 
-def usage() -> str:
-    """Return the expected target and detail of all change types, grouping types that expect the same."""
+def usage(*, is_whole: bool) -> str:
+    """Return the expected target and detail of change types, grouping types that expect the same.
+
+    Unless the text `is_whole`, rare types are left out.
+    """
     names: dict[tuple[str, str], list[str]] = {}
     for change_type in CHANGE_TYPES.values():
+        if change_type.is_rare and not is_whole:
+            continue
         names.setdefault((change_type.target or "-", change_type.detail or "-"), []).append(change_type.name)
     groups = [f"{', '.join(group)}: {target} | {detail}" for (target, detail), group in names.items()]
-    return f"What target | detail hold for each: {'; '.join(groups)}."
+    rest = "" if is_whole else " An error says it of the others."
+    return f"What target | detail hold for each: {'; '.join(groups)}.{rest}"
 
 
 def add(urn: str, aspect: str, path: tuple[str, ...], value: Any) -> ChangeStep:

@@ -270,6 +270,7 @@ BUILT_IN = (
         gettext_noop("Change a context document"),
         "document id",
         "text",
+        is_rare=True,
     ),
     ChangeType(
         "remove_context_document",
@@ -278,6 +279,7 @@ BUILT_IN = (
         gettext_noop("Remove a context document"),
         "document id",
         "",
+        is_rare=True,
     ),
     ChangeType(
         "deprecate",
@@ -306,6 +308,7 @@ BUILT_IN = (
         gettext_noop("Set a property"),
         "name or URN",
         "value or JSON array",
+        is_rare=True,
     ),
     ChangeType(
         "define_structured_property",
@@ -314,6 +317,7 @@ BUILT_IN = (
         gettext_noop("Define a property"),
         "name",
         "what it means; its type in query_description: string, number, date, urn or rich_text",
+        is_rare=True,
     ),
     ChangeType(
         "remove_structured_property",
@@ -321,6 +325,7 @@ BUILT_IN = (
         remove_structured_property,
         gettext_noop("Remove a property"),
         "name or URN",
+        is_rare=True,
     ),
     ChangeType(
         "raise_incident",
@@ -329,9 +334,16 @@ BUILT_IN = (
         gettext_noop("Raise an incident"),
         "title",
         "what happens",
+        is_rare=True,
     ),
     ChangeType(
-        "resolve_incident", (), new_entities.resolve_incident, gettext_noop("Resolve an incident"), "incident", "how"
+        "resolve_incident",
+        (),
+        new_entities.resolve_incident,
+        gettext_noop("Resolve an incident"),
+        "incident",
+        "how",
+        is_rare=True,
     ),
     ChangeType(
         "add_curated_query",
@@ -340,8 +352,17 @@ BUILT_IN = (
         gettext_noop("Add a query"),
         "",
         "its name; the statement in query_sql",
+        is_rare=True,
     ),
-    ChangeType("add_prompt", (), new_entities.add_prompt, gettext_noop("Offer a prompt to agents"), "name", "text"),
+    ChangeType(
+        "add_prompt",
+        (),
+        new_entities.add_prompt,
+        gettext_noop("Offer a prompt to agents"),
+        "name",
+        "text",
+        is_rare=True,
+    ),
 )
 
 

@@ -155,4 +155,5 @@ capture_insight = Tool(
     "reviews it first.\n\nFor what only you or your team needs, use memory_manage. The response shows what the catalog "
     "says now: tell your user if that disagrees.",
     choices={"": _capture, "appeals": _appeal, "answers": _answer, "waives": _waive, "reinstates": _reinstate},
+    rare=("valid_while", "scope", "check", "observation_id", "waives", "reinstates"),
 )

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from foundation.operations.errors import NotFound, check_choice
 from foundation.people.caller import Caller
-from foundation.tools.declaration import Hints, tool
+from foundation.tools.declaration import Hints, ToolResponse, tool
 from knowledge import responses
 from knowledge.catalog import lineage
 from knowledge.catalog.current import copy_note, get_readable_catalog
@@ -19,6 +19,7 @@ from knowledge.catalog.search import search
 from knowledge.context.attachable import attachable
 from knowledge.context.caveats import caveats_for
 from knowledge.insights import queries
+from knowledge.mcp_tools.entity_text import COLUMNS_SHOWN, entity_text
 from knowledge.operations import FollowLineage, SearchCatalog, ShowEntity
 from knowledge.responses import InsightResponse
 from knowledge.review import evidence
@@ -78,7 +79,7 @@ def catalog_search(caller: Caller, operation: SearchCatalog) -> CatalogResponse:
 
 
 @tool(toolset="knowledge", title="Look at a catalog entity", hints=READ_ONLY, reads_for=["memory"])
-def catalog_entity(caller: Caller, operation: ShowEntity) -> EntityResponse:
+def catalog_entity(caller: Caller, operation: ShowEntity) -> ToolResponse[EntityResponse]:
     """Show an entity of the data catalog: description, columns, owners, tags, neighbors, and insights about it."""
     catalog = get_readable_catalog()
     entity = evidence.entity_evidence(
@@ -108,7 +109,12 @@ def catalog_entity(caller: Caller, operation: ShowEntity) -> EntityResponse:
             for caveat in upstream
         ]
     response["about"] = QUOTED
-    return response
+    text = entity_text(
+        response,
+        columns_from=operation.columns_from,
+        columns_shown=operation.columns_limit if "columns_limit" in operation.model_fields_set else COLUMNS_SHOWN,
+    )
+    return ToolResponse(response, text=text)
 
 
 @tool(toolset="knowledge", title="Follow the lineage", hints=READ_ONLY, reads_for=["memory"])

@@ -437,4 +437,5 @@ apply_knowledge = Tool(
     reading=("bulk_review", "review", "synthesize", "list_changesets", "export_changeset"),
     repeats_choice=True,
     check_permission=require_curator,
+    rare=("seen", "override", "skip_conflicts"),
 )

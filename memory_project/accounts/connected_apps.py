@@ -34,7 +34,7 @@ LIFETIMES = {
     365: gettext_lazy("1 year"),
 }  # days → label
 DEFAULT_DAYS = 90
-TOOLSETS = ("memory", "knowledge", "analysis", "query", "storage", "graph", "conversation")
+TOOLSETS = ("memory", "knowledge", "analysis", "query", "storage", "graph", "conversation", "notes", "reports")
 LAST_USED_STEP = timedelta(minutes=1)  # minimum time between two updates of `last_used_at`
 UNUSED_FOR = timedelta(days=1)  # after which a registered client that nobody has allowed is deleted
 KEPT_FOR = timedelta(days=30)  # after an app has ended

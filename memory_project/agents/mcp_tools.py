@@ -8,7 +8,7 @@ from memory_project.agents import briefing
 from memory_project.agents.briefing import BriefingResponse
 
 
-@tool(toolset="memory", title="Brief me", hints=Hints(read_only=True, idempotent=True))
+@tool(toolset="memory", title="Brief me", hints=Hints(read_only=True, idempotent=True), rare=["interview"])
 def memory_briefing(caller: Caller, operation: briefing.BriefMe) -> ToolResponse[BriefingResponse]:
     """Start a session: what is certain, changed, contested or asked of you. Each line cites its memory."""
     response = briefing.brief_me(caller, operation)

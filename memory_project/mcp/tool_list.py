@@ -92,14 +92,13 @@ def enabled_tools(names: Sequence[str], *, read_only: bool = False) -> list[Tool
         enabled = [name for name in enabled if name != "analysis"]
     if names and not enabled and not upstreams:
         raise ImproperlyConfigured("the toolset 'analysis' offers no tools while ANALYSIS_ENABLED is false")
-    if not read_only:
-        return [tool for name in enabled for tool in load_toolset(name)]
-    return [
+    offered = [
         tool
-        for name in declared
+        for name in (declared if read_only else enabled)  # a toolset that is not needed is not imported
         for tool in load_toolset(name)
         if name in enabled or not {*enabled}.isdisjoint(tool.reads_for)
     ]
+    return list({tool.name: tool for tool in offered}.values())  # two toolsets may offer the same tool
 
 
 def upstream_names() -> list[str]:

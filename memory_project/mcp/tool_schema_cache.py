@@ -46,8 +46,8 @@ def advertise(tool: Tool) -> OfferedTool:
     return OfferedTool(
         name=tool.name,
         title=tool.title,
-        description=tool.description,
-        input_schema=tool.input_schema,
+        description=tool.listed_description,
+        input_schema=tool.listed_schema,
         output_schema=tool.output_schema,
         annotations=ToolAnnotations(
             title=tool.title,

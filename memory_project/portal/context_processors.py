@@ -7,6 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import Promise
 
 from foundation.cases.kinds import CaseKind, kinds_for
 from foundation.people.caller import Caller
@@ -18,6 +20,7 @@ from memories import queries
 from memory_project.models import SavedView
 from memory_project.notifications import inbox
 from memory_project.portal.search import saved_views
+from memory_project.portal.sections import FOR_CURATORS, FOR_EVERYONE, Section, SectionPage, current_page
 
 KEPT = "navigation"  # the attribute of a request that keeps its navigation
 CASES = "cases"  # before the name of a kind, in the names of the counts
@@ -34,12 +37,34 @@ class NavigationView:
     count: int | None  # None if the rows of the view are not counted
 
 
+@dataclass(frozen=True)
+class NavigationLink:
+    title: Promise
+    href: str
+    count: int
+    is_current: bool
+
+
+@dataclass(frozen=True)
+class NavigationSection:
+    """A section as it is shown. It has its pages and saved views only while the person is in it."""
+
+    title: Promise
+    icon: str
+    href: str  # of its first page
+    count: int
+    is_open: bool
+    pages: list[NavigationLink]  # none if it has a single page
+    views: list[NavigationView]
+
+
 class Navigation:
     """The navigation of one user. Counts are queried on first use, because page fragments don't need them."""
 
-    def __init__(self, caller: Caller, person_id: int) -> None:
+    def __init__(self, caller: Caller, person_id: int, path: str) -> None:
         self.caller = caller
         self.person_id = person_id
+        self.path = path
 
     @cached_property
     def may_curate(self) -> bool:
@@ -76,6 +101,40 @@ class Navigation:
             )
             for view in self._saved_views
         ]
+
+    @property
+    def sections(self) -> list[NavigationSection]:
+        curating = FOR_CURATORS if self.may_curate else ()
+        return [self._shown(section) for section in (*FOR_EVERYONE, *curating)]
+
+    def _shown(self, section: Section) -> NavigationSection:
+        current = current_page(section.pages, self.path)
+        pages = [
+            NavigationLink(page.title, reverse(page.route), self._count_of(page), page is current)
+            for page in section.pages
+            if current is not None and len(section.pages) > 1
+        ]
+        return NavigationSection(
+            title=section.title,
+            icon=section.icon,
+            href=reverse(section.pages[0].route),
+            # the bell shows what is unread
+            count=sum(self._count_of(page) for page in section.pages if page.count != "unread"),
+            is_open=current is not None,
+            pages=pages,
+            views=[view for view in self.views if current is not None and view.page in section.view_pages],
+        )
+
+    def _count_of(self, page: SectionPage) -> int:
+        return int(getattr(self, page.count)) if page.count else 0
+
+    @property
+    def admin_views(self) -> list[NavigationView]:
+        return [view for view in self.views if view.page.startswith("admin:")]
+
+    @property
+    def is_in_admin(self) -> bool:
+        return self.path.startswith(reverse("admin:index"))
 
     @cached_property
     def _counted_kinds(self) -> list[CaseKind]:
@@ -115,7 +174,7 @@ def navigation_of(request: HttpRequest) -> Navigation:
     found: Navigation | None = request.__dict__.get(KEPT)
     if found is None:
         caller = caller_from_request(request, channel="portal")
-        found = request.__dict__[KEPT] = Navigation(caller, request.user.pk or 0)
+        found = request.__dict__[KEPT] = Navigation(caller, request.user.pk or 0, request.path)
     return found
 
 

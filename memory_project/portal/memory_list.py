@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
+from typing import Any
 from urllib.parse import urlencode
 
 from django.db.models import QuerySet
@@ -50,6 +51,7 @@ FACETS = {
 ABOUT = {"unsettled": gettext_lazy("Unsettled")}
 COLUMNS = {"tag": "tags", "entity": "entity_urns"}
 COUNTED = tuple(facets.FACETS)  # facets whose values are read from the memories themselves
+MAIN_FACETS = ("status", "owner")  # the others are folded
 OWNERS = {"": gettext_lazy("Everyone"), "me": gettext_lazy("Me")}
 KINDS = {"": gettext_lazy("Facts"), "conversation": gettext_lazy("From conversations")}
 # Whether others use a memory is shown to its owner, so a choice here shows the caller's own memories alone.
@@ -143,6 +145,19 @@ class MemoryPage:
     def editable_text(self) -> str:
         return format_count(self.editable)
 
+    @property
+    def main_facets(self) -> list[Facet]:
+        return [facet for facet in self.facets if facet.name in MAIN_FACETS]
+
+    @property
+    def more_facets(self) -> list[Facet]:
+        return [facet for facet in self.facets if facet.name not in MAIN_FACETS]
+
+    @property
+    def more_chosen(self) -> int:
+        """Return the number of facets besides the main ones that narrow the list."""
+        return sum(1 for facet in self.more_facets for option in facet.options if option.is_chosen and option.value)
+
 
 @dataclass(frozen=True)
 class Browse:
@@ -230,39 +245,6 @@ class Browse:
         query = self.query_string(**changes)
         return reverse("my-knowledge") + (query if query != "?" else WHOLE)
 
-    def rail(self) -> list[Phase]:
-        """Return the stages Memory, Insight and Knowledge with their counts."""
-        week = timezone.now() - timedelta(days=7)
-        scope = in_scope(self.caller, Filters()).facts()
-        proposals = curation.proposed_by(self.caller)
-        counted = {
-            "known": scope,
-            "new": scope.filter(created_at__gte=week),
-            "proposed": proposals.filter(state__in=[InsightState.PENDING, InsightState.APPROVED]),
-            "applied": Insight.objects.visible_to(self.caller).filter(state=InsightState.APPLIED),
-        }
-        counts = queries.capped_counts(dict.fromkeys(counted, MAX_IN_STAGE), **counted)
-        return [
-            Phase(
-                gettext("Memory"),
-                counts["known"],
-                gettext("%(count)s new this week") % {"count": up_to(MAX_IN_STAGE, counts["new"])},
-                "my-knowledge",
-            ),
-            Phase(
-                gettext("Insight"),
-                counts["proposed"],
-                ngettext("of your proposals is in progress", "of your proposals are in progress", counts["proposed"]),
-                "my-insights",
-            ),
-            Phase(
-                gettext("Knowledge"),
-                counts["applied"],
-                ngettext("insight in the catalog", "insights in the catalog", counts["applied"]),
-                "knowledge",
-            ),
-        ]
-
     def _search(self) -> MemoryPage:
         as_of = validate(Moment, self.as_of, "as_of") if self.as_of else None
         result = recall(
@@ -340,6 +322,43 @@ class Browse:
         params = {"q": self.q, "by": self.author, **self.choices, "sort": self.sort, **changes}
         defaults = {"status": Status.ACTIVE.value, "sort": "newest"}
         return "?" + urlencode({k: v for k, v in params.items() if v and defaults.get(k) != v})
+
+
+def counted_phases(caller: Caller) -> dict[str, QuerySet[Any]]:
+    """Return the rows whose numbers `phases` shows."""
+    week = timezone.now() - timedelta(days=7)
+    scope = in_scope(caller, Filters()).facts()
+    proposals = curation.proposed_by(caller)
+    return {
+        "in_memory": scope,
+        "new_in_memory": scope.filter(created_at__gte=week),
+        "in_review": proposals.filter(state__in=[InsightState.PENDING, InsightState.APPROVED]),
+        "in_catalog": Insight.objects.visible_to(caller).filter(state=InsightState.APPLIED),
+    }
+
+
+def phases(counts: Mapping[str, int]) -> list[Phase]:
+    """Return the stages Memory, Insight and Knowledge with their counts."""
+    return [
+        Phase(
+            gettext("Memory"),
+            counts["in_memory"],
+            gettext("%(count)s new this week") % {"count": up_to(MAX_IN_STAGE, counts["new_in_memory"])},
+            "my-knowledge",
+        ),
+        Phase(
+            gettext("Insight"),
+            counts["in_review"],
+            ngettext("of your proposals is in progress", "of your proposals are in progress", counts["in_review"]),
+            "my-insights",
+        ),
+        Phase(
+            gettext("Knowledge"),
+            counts["in_catalog"],
+            ngettext("insight in the catalog", "insights in the catalog", counts["in_catalog"]),
+            "knowledge",
+        ),
+    ]
 
 
 def format_count(count: int) -> str:

@@ -1,10 +1,12 @@
-"""The card “Get started” for new users. A session shows it until all steps are done or the user closes it."""
+"""The card “Get started” for new users, until all steps are done, the user closes it, or the first day is over."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.translation import gettext
 
 from foundation.people.caller import Caller
@@ -12,6 +14,7 @@ from memories import queries
 from memories.models import MemoryRecord
 from memory_project.models import ApiToken, AuditEvent
 
+NEW_FOR = timedelta(days=1)
 SEARCHED, CLOSED = "searched", "first_run_closed"  # session keys
 
 
@@ -23,8 +26,9 @@ class OnboardingStep:
 
 
 def steps(request: HttpRequest, caller: Caller) -> list[OnboardingStep]:
-    """Return the steps, or [] if all steps are done or the card was closed in this session."""
-    if request.session.get(CLOSED):
+    """Return the steps, or [] if all steps are done, the card was closed in this session, or the account is not new."""
+    joined_at = request.user.date_joined if request.user.is_authenticated else timezone.now()
+    if request.session.get(CLOSED) or timezone.now() - joined_at > NEW_FOR:
         return []
     counts = queries.capped_counts(
         memories=MemoryRecord.objects.filter(created_by=caller.email),

@@ -29,6 +29,7 @@ from memory_project.web.probes import Probes
 from memory_project.web.refusals import challenge, is_for_programs, is_mcp, refuse
 from memory_project.web.request_ids import RequestIds
 from memory_project.web.request_limits import BoundedBody, LimitBody, RequestRefused
+from memory_project.web.retry_after import RetryAfter
 from memory_project.web.strict_transport import StrictTransport
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ def protected(app: ASGIApp, *, owner_of: OwnerOf) -> ASGIApp:
     """
     admission = Admission(LimitBody(app), owner_of)
     process_metrics.watch_queues(people=admission.people, strangers=admission.strangers)
-    return ClientAddress(Probes(RequestIds(StrictTransport(CrossOrigin(admission)))))
+    return ClientAddress(Probes(RequestIds(RetryAfter(StrictTransport(CrossOrigin(admission))))))
 
 
 class Recognition:

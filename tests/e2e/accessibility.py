@@ -58,6 +58,7 @@ START = [
     "/admin/tables/",
     "/admin/people/",
     "/connect/",
+    "/debt/interview/?person=maya%40fernhill.example",  # linked on the pages of other people than the reader
 ]
 
 

@@ -192,8 +192,9 @@ def test_without_database_every_channel_responds_within_seconds(served: Served) 
                 time.sleep(0.5)
             assert response.status_code == 503, response.text
             assert response.json()["code"] == "degraded"
+            assert response.headers["Retry-After"] == "5"
         page = httpx2.get(f"{served.url}/", cookies={"sessionid": "x" * 32}, timeout=30)
-        assert page.status_code == 503
+        assert (page.status_code, page.headers["Retry-After"]) == (503, "5")
         assert served.health()[0] == 503
     finally:
         os.rename(served.home / "postgres" / "taken", served.home / "postgres" / "global")

@@ -64,6 +64,7 @@ def test_a_draft_lives_until_it_is_sent_discarded_or_the_person_signs_out(sign_i
     page.click("[data-discard]")
     assert (page.locator(".draft-offer").count(), drafts(page)) == (0, [])
     page.fill("#id_content", TYPED)
+    page.click(".who summary")
     page.click(".who button:has-text('Sign out')")
     page.wait_for_selector("#id_password")
     assert drafts(page) == []
@@ -154,7 +155,9 @@ def test_a_small_screen_shows_results_first_and_links_the_account(sign_in: SignI
     page = sign_in("maya", viewport={"width": 390, "height": 844})
     picture(page, "narrow-my-knowledge", full=False)
     assert page.locator(".card").first.bounding_box()["y"] < 700
-    page.click(".who .name")
+    page.click(".menu-button")
+    page.click(".who summary")
+    page.click(".who a:has-text('Your account')")
     page.wait_for_url("**/account/")
 
 

@@ -36,7 +36,7 @@ def put_table(urn: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["sales.orders", "orders", "Sales.Orders", "  sales.orders\n", ORDERS])
 def test_a_name_means_its_entity(alice: Caller, name: str) -> None:
-    assert catalog_entity(alice, urn=name)["entity"]["urn"] == ORDERS
+    assert catalog_entity(alice, urn=name).data["entity"]["urn"] == ORDERS
     response = catalog_lineage(alice, urn=name, direction="downstream")
     assert (response["urn"], [node["urn"] for node in response["nodes"]]) == (ORDERS, [MART])
 
@@ -44,8 +44,8 @@ def test_a_name_means_its_entity(alice: Caller, name: str) -> None:
 def test_terms_and_documents_have_names_with_spaces(alice: Caller) -> None:
     document = "urn:li:document:closing"
     put(document, "documentInfo", {"title": "How the books close. Q4", "contents": {"text": "On the third."}})
-    assert catalog_entity(alice, urn="net revenue")["entity"]["urn"] == TERM
-    assert catalog_entity(alice, urn="How the books close. Q4")["entity"]["urn"] == document
+    assert catalog_entity(alice, urn="net revenue").data["entity"]["urn"] == TERM
+    assert catalog_entity(alice, urn="How the books close. Q4").data["entity"]["urn"] == document
 
 
 def test_every_argument_for_entities_takes_names(alice: Caller, cora: Caller) -> None:
@@ -104,14 +104,14 @@ def test_an_ambiguous_name_lists_its_candidates(alice: Caller) -> None:
         f"sales.orders (snowflake): {ORDERS}"
     )
     put(OTHER_ORDERS, "status", {"removed": True})
-    assert catalog_entity(alice, urn="sales.orders")["entity"]["urn"] == ORDERS
+    assert catalog_entity(alice, urn="sales.orders").data["entity"]["urn"] == ORDERS
 
 
 def test_a_whole_name_precedes_an_end_and_the_exact_case_another(alice: Caller) -> None:
     put_table(ORDERS.replace("sales.orders", "fernhill.sales.orders"), "fernhill.sales.orders")
     put_table(capital := ORDERS.replace("sales.orders", "SALES.ORDERS"), "SALES.ORDERS")
-    assert catalog_entity(alice, urn="sales.orders")["entity"]["urn"] == ORDERS
-    assert catalog_entity(alice, urn="SALES.ORDERS")["entity"]["urn"] == capital
+    assert catalog_entity(alice, urn="sales.orders").data["entity"]["urn"] == ORDERS
+    assert catalog_entity(alice, urn="SALES.ORDERS").data["entity"]["urn"] == capital
     with pytest.raises(Invalid, match="is ambiguous"):
         catalog_entity(alice, urn="Sales.Orders")
 
@@ -122,7 +122,7 @@ def test_a_word_that_is_a_table_and_a_term_is_ambiguous(alice: Caller, name: str
     put(term, "glossaryTermInfo", {"name": "Orders", "definition": "What is bought.", "termSource": "INTERNAL"})
     with pytest.raises(Invalid, match=f"(?s)is ambiguous.*{term}"):
         catalog_entity(alice, urn=name)
-    assert catalog_entity(alice, urn="sales.orders")["entity"]["urn"] == ORDERS
+    assert catalog_entity(alice, urn="sales.orders").data["entity"]["urn"] == ORDERS
 
 
 @pytest.mark.parametrize("name", ["%", "sales_orders", ".orders", ".", "'; DROP TABLE x; --", "ales.orders", "urn:x"])
@@ -141,7 +141,7 @@ def test_names_of_a_datahub_are_known_once_it_was_copied(gms: Faults, alice: Cal
     with pytest.raises(Invalid, match=r"is a name, and names are known only once .* allowed: the URN of the entity"):
         catalog_entity(alice, urn="sales.orders")
     list(mirror(DataHubCatalog.configured()))
-    assert catalog_entity(alice, urn="sales.orders")["entity"]["urn"] == ORDERS
+    assert catalog_entity(alice, urn="sales.orders").data["entity"]["urn"] == ORDERS
 
 
 @pytest.mark.usefixtures("small_catalog")

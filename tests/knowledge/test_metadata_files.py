@@ -115,9 +115,9 @@ def test_an_entity_is_complete_and_its_columns_are_paged(small_catalog: None, al
             {"name": "The books", "assets": [{"destinationUrn": table(1)}]},
         ),
     )
-    first = catalog_entity(alice, urn=table(1))["entity"]
+    first = catalog_entity(alice, urn=table(1)).data["entity"]
     assert (len(first["columns"]), first["columns_total"], first["columns_left"]) == (50, 120, 70)
-    last = catalog_entity(alice, urn=table(1), columns_from=100, columns_limit=50)["entity"]
+    last = catalog_entity(alice, urn=table(1), columns_from=100, columns_limit=50).data["entity"]
     assert [row["column"] for row in last["columns"]] == [f"c{n:03d}" for n in range(100, 120)]
     assert "columns_left" not in last
     assert first["names"]["urn:li:domain:sales"] == "Sales"
@@ -135,7 +135,7 @@ def test_documents_are_found_and_unknown_types_are_rejected(small_catalog: None,
     assert [entity["urn"] for entity in catalog_search(alice, query="books of Ghent")["entities"]] == [
         "urn:li:document:closing"
     ]
-    assert "Ghent" in str(catalog_entity(alice, urn="urn:li:document:closing")["entity"])
+    assert "Ghent" in str(catalog_entity(alice, urn="urn:li:document:closing").data["entity"])
     with pytest.raises(Invalid, match="types"):
         catalog_search(alice, query="orders", types=["datasett"])
 
@@ -143,7 +143,7 @@ def test_documents_are_found_and_unknown_types_are_rejected(small_catalog: None,
 def test_a_structured_property_can_be_defined_and_set(small_catalog: None, alice: Caller, cora: Caller) -> None:
     apply(alice, cora, change("define_structured_property", "retention", "How long rows are kept."))
     apply(alice, cora, change("set_structured_property", "retention", "90 days"))
-    assert "90 days" in str(catalog_entity(alice, urn=ORDERS)["entity"]["structured_properties"])
+    assert "90 days" in str(catalog_entity(alice, urn=ORDERS).data["entity"]["structured_properties"])
 
 
 # -- staleness and suggestions -------------------------------------------------------------------------------

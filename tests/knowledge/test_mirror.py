@@ -51,7 +51,7 @@ def test_reads_use_the_copy_and_report_its_age(gms: Faults, alice: Caller, away:
     near = services.remember(alice, Remember(content="The mart is built at five.", entity_urns=[MART])).record
     call_command("sync_catalog", verbosity=0)
     away()
-    entity = catalog_entity(alice, urn=ORDERS)["entity"]
+    entity = catalog_entity(alice, urn=ORDERS).data["entity"]
     assert entity["description"] == "Table sales.orders."
     assert "from the copy of" in entity["note"]
     assert catalog_search(alice, query="orders")["count"] >= 1

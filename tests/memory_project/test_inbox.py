@@ -156,7 +156,7 @@ def test_the_page_shows_decides_and_undoes(name: str, admin: Caller, ada_user: U
     page = owner.get(inbox(name))
     seen = {shown.case.id: shown.case.seen for shown in page.context["cases"]}
     assert set(seen) == set(ids)
-    assert Navigation(admin, ada_user.pk).inbox == (COUNT if sample.is_counted else 0)
+    assert Navigation(admin, ada_user.pk, "/").inbox == (COUNT if sample.is_counted else 0)
     everything = text(owner, inbox())
     assert all((f'id="case-{pk}"' in everything) == sample.is_counted for pk in ids)
     give(owner, name, sample.single, f"{ids[0]}~{seen[ids[0]]}", **sample.given)

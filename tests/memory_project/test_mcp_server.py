@@ -46,9 +46,6 @@ def test_tools_are_advertised_with_schemas_titles_and_hints(alice: Caller, cora:
     assert "add_documentation: URL | label" in suggestions["items"]["properties"]["action_type"]["description"]
     assert list(tools)[:2] == ["memory_manage", "memory_recall"]
     assert set(list(tools)[2:]) == {
-        "memory_feedback",
-        "memory_store",
-        "memory_prune",
         "memory_briefing",
         "capture_insight",
         "apply_knowledge",
@@ -58,7 +55,6 @@ def test_tools_are_advertised_with_schemas_titles_and_hints(alice: Caller, cora:
         "analysis_ingest",
         "analysis_store",
         "analysis_query",
-        "analysis_act",
         "analysis_clear",
         "analysis_export",
     }
@@ -140,7 +136,7 @@ def test_a_persona_sees_and_calls_only_its_allowed_tools(alice_user: User) -> No
         return [tool.name for tool in tools.tools], await client.call_tool("memory_manage", {"command": "list"})
 
     names, response = as_caller(caller, action)
-    assert names == ["memory_recall", "memory_feedback", "memory_store", "memory_prune", "memory_briefing"]
+    assert names == ["memory_recall", "memory_briefing"]
     assert content_of(response)["code"] == "forbidden"
     assert AuditEvent.objects.get().outcome == "refused"
 
@@ -385,7 +381,7 @@ def test_reports_over_mcp_and_rest_need_a_connection_that_may_write(
         for user in (alice_user, bob_user, olga_user)
     }
 
-    def called(user: User, path: str = "") -> dict[str, Any]:
+    def called(user: User, path: str = "/x/memory,reports") -> dict[str, Any]:
         call = partial(Client.call_tool, name="memory_feedback", arguments=used)
         return content_of(over_http(http, tokens[user.email], call, path))
 
@@ -393,7 +389,8 @@ def test_reports_over_mcp_and_rest_need_a_connection_that_may_write(
         rest = RestClient(headers={"authorization": f"Bearer {token}"})
         return rest.post("/api/v1/memories/reports/", used, content_type="application/json")
 
-    assert called(bob_user, "/x/memory/readonly")["code"] == "forbidden"
+    assert called(bob_user, "/x/memory,reports/readonly")["code"] == "forbidden"
+    assert "/mcp/x/memory,analysis,knowledge,reports" in called(bob_user, "")["error"]
     Persona.objects.filter(name="sales").update(tools_deny=["memory_feedback"])
     assert post(tokens[bob_user.email]).status_code == 403
     Persona.objects.filter(name="sales").update(tools_deny=[])

@@ -235,9 +235,10 @@ def test_a_saved_view_is_in_the_navigation_with_its_count(
     client.post(reverse("save-view"), {"name": "Our <corrections>", "page": "my-knowledge", "back_to": back})
     view = SavedView.objects.get()
     assert view.query == "category=correction"
-    page = text_of(client, "activity")
-    assert ("Our &lt;corrections&gt;" in page, '<span class="count">3</span>' in page) == (True, True)
-    assert "corrections" not in text_of(browser(olga_user), "activity")
+    page = text_of(client, "my-knowledge")
+    assert '<span>Our &lt;corrections&gt;</span> <span class="count">3</span>' in page
+    assert "Our &lt;corrections" not in text_of(client, "activity")
+    assert "Our &lt;corrections" not in text_of(browser(olga_user), "my-knowledge")
     browser(olga_user).post(reverse("remove-view", args=[view.pk]))
     assert SavedView.objects.exists()
     client.post(reverse("remove-view", args=[view.pk]))
@@ -261,7 +262,7 @@ def test_a_view_of_the_queue_counts_zero_for_users_who_do_not_curate(
         form = {"name": "Queue", "page": "review-list", "back_to": reverse("review-list") + "?category=correction"}
         client = browser(user)
         client.post(reverse("save-view"), form)
-        assert f'<span class="count">{count}</span>' in text_of(client, "activity").partition("Queue")[2]
+        assert f'<span class="count">{count}</span>' in text_of(client, "saved-views").partition("Queue")[2]
 
 
 def test_the_navigation_counts_up_to_a_limit_and_only_what_the_caller_may_read(

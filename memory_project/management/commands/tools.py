@@ -37,7 +37,7 @@ def as_json(tools: list[Tool]) -> str:
 
 def cost(tool: Tool) -> int:
     """Return the number of characters of a tool in a request to a model: name, description and input schema as JSON."""
-    entry = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+    entry = {"name": tool.name, "description": tool.listed_description, "input_schema": tool.listed_schema}
     return len(json.dumps(entry, ensure_ascii=False, separators=(",", ":")))
 
 

@@ -122,9 +122,12 @@ class Command(BaseCommand):
         lines += [
             "",
             f"  MCP over HTTP: {url}/mcp with a token from {url}/connect/",
-            "  Ctrl-C stops everything.",
-            "",
+            f"  Data is in {settings.COMMONPLACE_HOME}.",
+            f"  Connect a client: {spoken('connect CLIENT --write')}, for example claude-code.",
         ]
+        if settings.EMBEDDING_PROVIDER == "minilm":
+            lines.append("  For memories in other languages than English: EMBEDDING_PROVIDER=e5 (docs/languages.md).")
+        lines += ["  Ctrl-C stops everything.", ""]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.models import Group
 from django.db import transaction
@@ -26,13 +27,14 @@ from knowledge.catalog import metadata_files
 from knowledge.changesets.apply import apply
 from knowledge.freshness import catalog_load
 from knowledge.insights.capture import capture
+from knowledge.models import Changeset, Decision, Insight
 from knowledge.operations import Apply, Capture
 from knowledge.review import decisions
 from memories import services
 from memories.models import MemoryRecord
 from memories.operations import Forget, Remember, Supersede, Verify
 from memories.retrieval import term_statistics
-from memory_project.models import User
+from memory_project.models import Notification, User
 from memory_project.notifications import inbox
 
 FOLDER = Path(__file__).parent
@@ -120,7 +122,10 @@ def make_insights(people: dict[str, User]) -> int:
     callers = {login: build_caller(user, channel="demo") for login, user in people.items()}
     curator = callers["priya"]
     new = 0
-    for row in json.loads((FOLDER / "insights.json").read_text()):
+    rows = json.loads((FOLDER / "insights.json").read_text())
+    # Oldest first, so that changesets and notifications are in the order of their times.
+    for number, row in sorted(enumerate(rows), key=lambda item: -item[1]["days_ago"]):
+        started_at = timezone.now()
         captured = capture(
             callers[row["by"]],
             Capture.read(
@@ -152,7 +157,24 @@ def make_insights(people: dict[str, User]) -> int:
                     }
                 ),
             )
+        _move_back(captured.insight.pk, started_at, row["days_ago"], number)
     return new
+
+
+def _move_back(insight_id: UUID, started_at: datetime, days_ago: int, number: int) -> None:
+    """Let what was done about an insight since `started_at` have happened so many days ago, over four days at most."""
+    captured_at = min(_moment(days_ago, number), started_at)
+    decided_at = captured_at + timedelta(days=min(number % 3 + 1, days_ago), minutes=90)
+    applied_at = decided_at + timedelta(hours=2)
+    insight = Insight.objects.filter(pk=insight_id)
+    changeset = Changeset.objects.filter(pk__in=insight.values("changeset"))
+    notified = Notification.objects.filter(person__email__endswith=f"@{DOMAIN}", at__gte=started_at)
+    MemoryRecord.objects.filter(pk=insight_id).update(created_at=captured_at, updated_at=captured_at)
+    Decision.objects.filter(insight=insight_id).update(at=decided_at)
+    insight.exclude(reviewed_at=None).update(reviewed_at=decided_at)
+    insight.exclude(applied_at=None).update(applied_at=applied_at)
+    changeset.update(created_at=applied_at, finished_at=applied_at)
+    notified.update(at=applied_at)
 
 
 def mark_old_notifications_read(people: dict[str, User]) -> None:
@@ -199,6 +221,7 @@ def _write(caller: Caller, row: dict[str, Any], number: int, keyed_records: dict
         record = services.remember(caller, fact, created_at=created_at).record
     if reason := row.get("stale"):
         services.mark_stale(system_caller(), record_id=record.pk, reason=reason)
+        MemoryRecord.objects.filter(pk=record.pk).update(stale_at=_moment(2 + number % 20, number))
     if row.get("forgotten"):
         services.forget(caller, Forget(record_id=record.pk, reason="no longer of use"))
     if row.get("verified"):

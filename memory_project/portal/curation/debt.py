@@ -1,4 +1,4 @@
-"""Knowledge debt: what is missing about entities, whom to ask, and what a person was asked."""
+"""Gaps (knowledge debt): what is missing about entities, whom to ask, and what a person was asked."""
 
 from __future__ import annotations
 

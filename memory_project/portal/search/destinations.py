@@ -11,6 +11,7 @@ from django.utils.translation import gettext, gettext_lazy
 from foundation.people.caller import Caller
 from knowledge.insights import queries as curation
 from memory_project.portal.search.matching import RowMatch
+from memory_project.portal.sections import FOR_CURATORS, FOR_EVERYONE
 
 EVERYONE, CURATORS, STAFF, OPERATORS, ADMINS = "everyone", "curators", "staff", "operators", "admins"
 
@@ -28,33 +29,19 @@ class Destination:
 
 
 PAGES = (
-    Destination(gettext_lazy("My Knowledge"), "my-knowledge", words="memories home start"),
-    Destination(gettext_lazy("This week"), "this-week", words="news changes digest"),
-    Destination(gettext_lazy("Ask"), "ask", words="question search what agents get"),
-    Destination(gettext_lazy("My Insights"), "my-insights", words="proposals"),
-    Destination(gettext_lazy("Knowledge"), "knowledge", words="data catalog entities glossary documents"),
-    Destination(gettext_lazy("Graph"), "graph", words="network nodes relations"),
-    Destination(gettext_lazy("Conversations"), "conversations", words="chats turns threads"),
-    Destination(gettext_lazy("Decisions from conversations"), "user-decisions", words="preferences"),
-    Destination(gettext_lazy("Cached answers"), "cached-answers", words="cache"),
-    Destination(gettext_lazy("Analyses"), "analyses", words="sessions findings data"),
-    Destination(gettext_lazy("Inbox"), "inbox", words="waits decide suggestions duplicates"),
+    *(Destination(page.title, page.route, words=page.words) for section in FOR_EVERYONE for page in section.pages),
+    *(Destination(page.title, page.route, CURATORS, page.words) for section in FOR_CURATORS for page in section.pages),
     Destination(gettext_lazy("Stale memories"), "stale-review", words="stale review outdated verification"),
     Destination(gettext_lazy("Contradictions"), "contradictions", words="conflict verdict disagree scope"),
     Destination(gettext_lazy("Questions for you"), "questions", words="interview answer debt"),
-    Destination(gettext_lazy("Notifications"), "news", words="news"),
     Destination(gettext_lazy("Activity"), "activity", words="calls log"),
     Destination(gettext_lazy("Connect"), "connect", words="agents clients tokens mcp"),
-    Destination(gettext_lazy("Citations"), "citations", words="documents dashboards sources cite"),
     Destination(gettext_lazy("Webhooks"), "webhooks", words="events endpoints"),
+    Destination(gettext_lazy("Saved views"), "saved-views", words="filters lists"),
     Destination(gettext_lazy("Imports"), "import-memories", words="upload csv file"),
     Destination(gettext_lazy("Exports"), "exports", words="download backup"),
     Destination(gettext_lazy("Account"), "account", words="settings profile language time zone e-mail"),
-    Destination(gettext_lazy("Review"), "review", CURATORS, "queue approve reject insights"),
     Destination(gettext_lazy("All insights"), "review-list", CURATORS, "queue list"),
-    Destination(gettext_lazy("Changesets"), "changesets", CURATORS, "applied promoted"),
-    Destination(gettext_lazy("Corrections"), "chains", CURATORS, "chains superseded"),
-    Destination(gettext_lazy("Knowledge debt"), "debt", CURATORS, "missing gaps who knows interview"),
     Destination(gettext_lazy("Dashboard"), "admin:index", STAFF, "administration"),
     Destination(gettext_lazy("Tables"), "admin:tables", STAFF, "database models"),
     Destination(gettext_lazy("Indexing"), "admin:indexing", OPERATORS, "embeddings vectors"),

@@ -83,7 +83,7 @@ def my_knowledge(request: HttpRequest) -> HttpResponseBase:
     if browse.q and not request.session.get(onboarding.SEARCHED):
         request.session[onboarding.SEARCHED] = True
     if not is_fragment:
-        context |= {"default": default, "rail": browse.rail(), "first_steps": onboarding.steps(request, browse.caller)}
+        context |= {"default": default, "first_steps": onboarding.steps(request, browse.caller)}
     response = render(request, template, context)
     if is_fragment:
         response["HX-Push-Url"] = browse.address  # the address without empty filters, which can be saved as a view

@@ -1,4 +1,4 @@
-"""My Insights: proposals by the user and their agents, and the form to propose an insight."""
+"""Insights: proposals by the user and their agents, and the form to propose an insight."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from memories.queries import capped_counts
 from memory_project.audit import statistics
 from memory_project.models import AuditEvent
 from memory_project.notifications import inbox
-from memory_project.portal import review_charts
+from memory_project.portal import memory_list, review_charts
 from memory_project.web import locale
 
 MAX_TO_VERIFY = 5
@@ -80,11 +80,14 @@ def _news(caller: Caller, week: Week) -> dict[str, Any]:
     urns = entities_of(caller)
     failed = AuditEvent.objects.filter(statistics.FAILED, period.holds("at"), email=caller.email)
     mentions = inbox.notifications_for(caller).filter(period.holds("at"), kind="mentioned")
-    counts = capped_counts(**analyst.countable(caller, period), failed=failed, mentions=mentions)
+    phases = memory_list.counted_phases(caller) if week.is_current else {}
+    counted = {**analyst.countable(caller, period), "failed": failed, "mentions": mentions, **phases}
+    counts = capped_counts(dict.fromkeys(phases, memory_list.MAX_IN_STAGE), **counted)
     # What waits for the caller is known as of now, so the page of a past week does not show it.
     now = {
         "questions": list(analyst.questions(caller)[: analyst.MAX_LISTED]),
         "to_verify": list(needs_verification(caller)[:MAX_TO_VERIFY]),
+        "phases": memory_list.phases(counts) if phases else [],
     }
     return {
         "has_entities": bool(urns),
