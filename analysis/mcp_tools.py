@@ -223,7 +223,9 @@ def analysis_clear(caller: Caller, operation: operations.Clear) -> ToolResponse[
     return ToolResponse(response, text)
 
 
-@tool(toolset="analysis", title="Export records", hints=Hints(read_only=True, idempotent=True), rare=["fields"])
+@tool(
+    toolset="analysis", title="Export records", hints=Hints(read_only=True, idempotent=True), rare=["model", "fields"]
+)
 def analysis_export(caller: Caller, operation: operations.Export) -> ToolResponse[ExportResponse]:
     """Export the matching records as a file. Returns a link for your user, which works for an hour."""
     prepared, token = export.prepare(caller, operation)

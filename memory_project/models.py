@@ -317,7 +317,7 @@ def account_of(email: str) -> int | None:
 
 
 class SavedView(models.Model):
-    """A filtered list that a person has named. The navigation shows it with its number of rows."""
+    """A filtered list that a person has named. The navigation shows it below the section of the list."""
 
     person_columns = (
         PersonColumn("person__email"),

@@ -519,7 +519,7 @@ RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 4_000, 0, 1_000_00
 # age in days at which an insight that waits for review is overdue; assignment rules may set another
 REVIEW_TARGET_DAYS = env.number("REVIEW_TARGET_DAYS", 7, 1, 365)
 NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)  # minimum cosine of a near-duplicate
-# ask each agent connection once a day, after a recall, to report with `memory_feedback` which memories it used
+# ask each agent connection that has the toolset `reports` once a day, after a recall, which memories it used
 FEEDBACK_REQUEST = env.boolean("FEEDBACK_REQUEST", True)
 # attach memories about the entities that a call mentions to its response
 MEMORY_CONTEXT = env.boolean("MEMORY_CONTEXT", True)

@@ -36,7 +36,10 @@ class CalibratedModel:
     def embed(self, texts: Sequence[str], *, timeout_s: float = 30.0, as_query: bool = False) -> Vectors:
         vectors = self._model.embed(texts, timeout_s=timeout_s, as_query=as_query)
         if vectors.shape[-1] != len(self._mean):
-            return vectors  # the caller reports the dimension
+            raise EmbedderUnavailable(
+                f"the calibration of {self._model.name} has {len(self._mean)} dimensions, and its vectors have "
+                f"{vectors.shape[-1]}: run the command `embed --calibrate` again"
+            )
         return unit_length(vectors - self._mean)
 
 
@@ -63,6 +66,7 @@ def fit(model: Embedder, texts: Sequence[str], timeout_s: float) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=file.parent, delete=False) as part:
         part.write(mean.tobytes())
+    os.chmod(part.name, 0o644)  # other accounts may run the other processes
     os.replace(part.name, file)
     return file
 
@@ -81,11 +85,11 @@ def _file_of(model: str) -> Path:
 def _mean_of(model: str) -> Vectors | None:
     try:
         content = _file_of(model).read_bytes()
+        mean: Vectors = np.frombuffer(content, dtype=np.float32)
     except FileNotFoundError:
         return None
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise EmbedderUnavailable(f"the calibration of {model} can't be read: {error}") from error
-    mean: Vectors = np.frombuffer(content, dtype=np.float32)
     return mean
 
 

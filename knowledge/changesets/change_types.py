@@ -317,7 +317,6 @@ BUILT_IN = (
         gettext_noop("Define a property"),
         "name",
         "what it means; its type in query_description: string, number, date, urn or rich_text",
-        is_rare=True,
     ),
     ChangeType(
         "remove_structured_property",

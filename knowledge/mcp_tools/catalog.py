@@ -19,7 +19,7 @@ from knowledge.catalog.search import search
 from knowledge.context.attachable import attachable
 from knowledge.context.caveats import caveats_for
 from knowledge.insights import queries
-from knowledge.mcp_tools.entity_text import COLUMNS_SHOWN, entity_text
+from knowledge.mcp_tools.entity_text import entity_text
 from knowledge.operations import FollowLineage, SearchCatalog, ShowEntity
 from knowledge.responses import InsightResponse
 from knowledge.review import evidence
@@ -112,7 +112,7 @@ def catalog_entity(caller: Caller, operation: ShowEntity) -> ToolResponse[Entity
     text = entity_text(
         response,
         columns_from=operation.columns_from,
-        columns_shown=operation.columns_limit if "columns_limit" in operation.model_fields_set else COLUMNS_SHOWN,
+        columns_shown=operation.columns_limit if "columns_limit" in operation.model_fields_set else None,
     )
     return ToolResponse(response, text=text)
 

@@ -89,6 +89,7 @@ def load_turns(scope: Condition, question: RecallQuestion, seeds: Sequence[Ranke
         "threads": [seed.conversation_id for seed in in_threads],
         "positions": [seed.position for seed in in_threads],
         "reach": NEIGHBORS,
+        "model": question.model,
         "vector": str(list(question.vector)) if question.vector is not None else None,
         **{f"term{n}": term.tsquery for n, term in enumerate(question.terms)},
     }

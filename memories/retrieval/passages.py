@@ -97,10 +97,14 @@ def encode(texts: Sequence[str], *, waiting: embedding.Waiting = embedding.Waiti
     return encoded, model
 
 
-def nearest_passages(ids: Sequence[UUID], vector: Sequence[float]) -> dict[UUID, tuple[int, int]]:
-    """Return the start and stop of each record's passage that is nearest to the question's vector, by record id."""
+def nearest_passages(ids: Sequence[UUID], vector: Sequence[float], model: str) -> dict[UUID, tuple[int, int]]:
+    """Return the start and stop of each record's passage that is nearest to the question's vector, by record id.
+
+    Records with vectors of another model are left out.
+    """
     distance = CosineDistance("vector", list(vector))
-    rows = Passage.objects.filter(record__in=ids).order_by("record_id", distance, "start").distinct("record_id")
+    rows = Passage.objects.filter(record__in=ids, record__embedding_model=model)
+    rows = rows.order_by("record_id", distance, "start").distinct("record_id")
     return {pk: (start, stop) for pk, start, stop in rows.values_list("record_id", "start", "stop")}
 
 

@@ -289,7 +289,11 @@ def _recall_as_of(caller: Caller, operation: RecallMemories, result: Recall, row
 
 def _with_passages(hits: list[RecallHit], question: RecallQuestion) -> list[RecallHit]:
     long_ids = [hit.record.pk for hit in hits if len(hit.content) > passages.MAX_WHOLE]
-    best = passages.nearest_passages(long_ids, question.vector) if long_ids and question.vector is not None else {}
+    best = (
+        passages.nearest_passages(long_ids, question.vector, question.model)
+        if long_ids and question.vector is not None
+        else {}
+    )
     return [replace(hit, passage=_in_content(hit, best.get(hit.record.pk))) for hit in hits]
 
 

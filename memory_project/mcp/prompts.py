@@ -66,8 +66,8 @@ def analyse_data_set(model: str = "memory", question: str = "") -> str:
         "5. Collect your findings: call analysis_query with the mode semantic. Then answer the question.\n"
         "6. If colleagues should know a finding, call capture_insight with its finding_id. At the end, call "
         "analysis_clear.\n\n"
-        "Change records only when you are asked to: first call analysis_act with dry_run and show which records it "
-        "would change. Call it without dry_run once I agree."
+        "Change records only when you are asked to, and analysis_act is offered: first call it with dry_run and show "
+        "which records it would change. Call it without dry_run once I agree."
     )
 
 

@@ -70,6 +70,7 @@ INSTRUCTIONS = (
     "command remember). If a memory is wrong, correct it instead of adding a contradicting one: the command supersede "
     "of memory_manage keeps the earlier text."
 )
+ASKED_FOR = ("memory_feedback",)  # tools that answers of others ask agents to call
 MAX_NAME = 100  # characters of an unknown tool's name that are compared and audited
 SIMILAR_NAMES = 3
 ANTHROPIC = "anthropic"  # the profile with exactly the tools of Anthropic's memory server
@@ -307,7 +308,7 @@ def elsewhere(name: str, listed: Iterable[Tool]) -> str:
     Returns "" if there is no such tool, or if the connection has its toolset and lacks it for another reason.
     """
     tool = next((tool for tool in enabled_tools(["all"]) if name in (tool.name, *tool.aliases)), None)
-    present = dict.fromkeys(each.toolset for each in listed)
+    present = dict.fromkeys(each.toolset for each in listed if not each.further_toolsets)
     if tool is None or tool.toolset in present:
         return ""
     names = ",".join([*present, tool.toolset])
@@ -329,8 +330,10 @@ def build_server(
     """
     names = settings.MCP_TOOLSETS if toolsets is None else toolsets
     tools = _anthropic_tools() if profile == ANTHROPIC else enabled_tools(names, read_only=read_only)
-    if identify and read_only:
-        identify = _identify_reader(identify, denied(tools, names, is_read_only=True))
+    if identify:
+        refused = denied(tools, names, is_read_only=True) if read_only else ()
+        offered = {tool.name for tool in tools}
+        identify = _narrowed(identify, [*refused, *(name for name in ASKED_FOR if name not in offered)])
     return CommonplaceServer(
         tools,
         identify,
@@ -346,9 +349,9 @@ def _anthropic_tools() -> list[Tool]:
     return anthropic.tools()
 
 
-def _identify_reader(identify: Identify, denied_names: Sequence[str]) -> Identify:
-    def identify_reader(request: Any) -> Caller | None:
+def _narrowed(identify: Identify, denied_names: Sequence[str]) -> Identify:
+    def identify_narrowed(request: Any) -> Caller | None:
         caller = identify(request)
         return caller and replace(caller, tools_deny=(*caller.tools_deny, *denied_names))
 
-    return identify_reader
+    return identify_narrowed

@@ -69,3 +69,16 @@ document.addEventListener("click", (event) => {
   labelCompact();
 });
 labelCompact();
+
+// A choice replaces the filters of My Knowledge. They stay as they were: unfolded, and open in a small window.
+let filters = null;
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  const facets = detail.target.querySelector("#facets");
+  filters = facets && { isOpen: facets.matches(":popover-open"), isUnfolded: facets.querySelector("details")?.open };
+});
+document.addEventListener("htmx:afterSwap", ({ detail }) => {
+  const facets = detail.target.querySelector("#facets");
+  const details = facets?.querySelector("details");
+  if (details && filters?.isUnfolded) details.open = true;
+  if (facets && filters?.isOpen) facets.showPopover();
+});

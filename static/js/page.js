@@ -31,3 +31,13 @@ document.addEventListener("submit", (event) => {
   const here = event.target.querySelector(".here");
   if (here) here.value = location.pathname + location.search;
 }, true);
+
+// What a small window shows on demand closes when the focus leaves it, and when the window grows.
+const closeSheets = (from) => {
+  for (const sheet of document.querySelectorAll("#menu:popover-open, #facets:popover-open")) {
+    if (!from || !sheet.contains(from)) sheet.hidePopover();
+  }
+};
+document.addEventListener("focusin", ({ target }) => closeSheets(target));
+matchMedia("(max-width: 52rem)").addEventListener("change", () => closeSheets());
+matchMedia("(max-width: 60rem)").addEventListener("change", () => closeSheets());

@@ -28,6 +28,7 @@ def test_search_as_you_type(sign_in: SignIn) -> None:
     assert page.evaluate("document.activeElement.id") == "q"
     page.keyboard.type(" refunds")
     page.wait_for_url(re.compile("refunds"))
+    page.click("#facets summary")
     page.check("input[name=category][value=business_context]", force=True)
     page.wait_for_url(re.compile("category=business_context"))
     assert page.is_checked("input[name=category][value=business_context]")
@@ -108,7 +109,7 @@ def test_edit_approve_apply_and_roll_back_an_insight(sign_in: SignIn) -> None:
     page.keyboard.press("e")
     page.wait_for_selector("#id_detail-0")
     page.fill("#id_detail-0", "Pack sizes of Tarn are wrong")
-    page.click("text=Save >> nth=1")
+    page.click("main button:text-is('Save')")
     page.wait_for_selector(".change")
     assert "Pack sizes of Tarn are wrong" in page.inner_text(".change ins")
     page.keyboard.press("p")

@@ -196,3 +196,27 @@ def test_the_copy_button_does_not_cover_the_text(sign_in: SignIn, watcher: Watch
         page.goto("/connect/")
         text, button = (page.locator(f".paste-row {tag}").first.bounding_box() for tag in ("pre", "button"))
         assert text["x"] + text["width"] <= button["x"]
+
+
+def test_filters_and_menu_of_a_small_screen_are_sheets(sign_in: SignIn) -> None:
+    page = sign_in("maya", viewport={"width": 390, "height": 844})
+    assert not page.is_visible("#facets")
+    page.click(".facets-button")
+    page.click("#facets summary")
+    with page.expect_response(lambda response: "/?" in response.url):
+        page.click("#facets label:has-text('Stale')")
+    page.wait_for_url("**status=stale**")
+    page.wait_for_selector("#facets:popover-open details[open]")  # a choice leaves them open
+    page.keyboard.press("Escape")
+    page.click(".menu-button")
+    assert page.is_visible("#menu >> text=Conversations")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.wait_for_selector("#menu:not(:popover-open)")
+    assert page.is_visible("#menu >> text=Conversations")
+
+
+def test_compact_rows_are_lower(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    before = page.locator("#results .card").first.bounding_box()["height"]
+    page.click(".compact-toggle")
+    assert page.locator("#results .card").first.bounding_box()["height"] < before

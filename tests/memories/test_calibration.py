@@ -63,7 +63,7 @@ def narrow(settings: Any, tmp_path: Path) -> Iterator[None]:
 
 def run(calibrate: str) -> str:
     output = StringIO()
-    call_command("embed", calibrate=calibrate, quiet=True, stdout=output)
+    call_command("embed", calibrate=calibrate, stdout=output)
     return output.getvalue()
 
 
@@ -94,11 +94,14 @@ def test_all_vectors_are_computed_anew_and_stored_under_another_name(narrow: Non
     many_memories(alice)
     call_command("embed", quiet=True)
     assert set(MemoryRecord.objects.values_list("embedding_model", flat=True)) == {NARROW}
-    run("on")
+    assert "restart all processes" in run("on")
+    assert set(MemoryRecord.objects.values_list("embedding_model", flat=True)) == {NARROW}
+    call_command("embed", quiet=True)
     (name,) = set(MemoryRecord.objects.values_list("embedding_model", flat=True))
     assert name.startswith(f"{NARROW} #")
     assert name == recall.configured_model()
     run("off")
+    call_command("embed", quiet=True)
     assert set(MemoryRecord.objects.values_list("embedding_model", flat=True)) == {NARROW}
 
 
@@ -129,6 +132,12 @@ def test_doctor_names_a_missing_calibration(narrow: None, alice: Caller, setting
 def test_a_damaged_calibration_is_reported(narrow: None, tmp_path: Path) -> None:
     calibration.fit(embedding.uncalibrated(), UNRELATED, timeout_s=10)
     (file,) = (tmp_path / "models").glob("*.mean")
+    assert file.stat().st_mode & 0o777 == 0o644
     file.write_bytes(b"abc")
-    with pytest.raises(embedding.EmbedderUnavailable, match="did not load"):
+    with pytest.raises(embedding.EmbedderUnavailable, match="the calibration of narrow can't be read"):
+        embedding.embed_query("x")
+    assert recall.model_calibrated().state == FindingState.PROBLEM
+    file.write_bytes(np.ones(7, dtype=np.float32).tobytes())
+    embedding.reset()
+    with pytest.raises(embedding.EmbedderUnavailable, match="has 7 dimensions, and its vectors have 384"):
         embedding.embed_query("x")

@@ -84,6 +84,14 @@ def test_turns_without_bits_are_ranked_without_tokens(alice: Caller) -> None:
     assert (result.ranking, len(result.hits)) == ("context", 2)
 
 
+def test_turns_with_vectors_of_another_model_are_ranked_by_their_words(alice: Caller) -> None:
+    store_thread(alice, "one", ("Ann", "The holidays in Norway begin."), ("Ben", "In a hut."))
+    MemoryRecord.objects.update(embedding_model="another model")
+    result = recall(alice, RecallMemories(query="holidays Norway"))
+    assert (result.ranking, len(result.hits)) == ("context", 2)
+    assert [hit.cosine for hit in result.hits] == [None, None]
+
+
 def test_without_vectors_the_words_of_neighbors_still_count(alice: Caller, settings: Any) -> None:
     turns = store_thread(alice, "one", ("Ann", "The holidays in Norway begin."), ("Ben", "In a hut beside a lake."))
     settings.EMBEDDING_PROVIDER = "none"

@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -360,14 +361,16 @@ def test_a_persona_may_allow_single_commands() -> None:
 
 
 def test_a_connection_is_asked_once_for_reports_and_a_reading_one_never(alice: Caller, fact: MemoryRecord) -> None:
-    def texts(caller: Caller) -> list[str]:
-        result = as_caller(caller, lambda client: client.call_tool("memory_recall", {"query": "refunds"}))
+    def texts(caller: Caller, toolsets: Sequence[str] = ("memory", "reports")) -> list[str]:
+        call = partial(Client.call_tool, name="memory_recall", arguments={"query": "refunds"})
+        result = as_caller(caller, call, toolsets=list(toolsets))
         assert "memory_feedback" not in str(result.structured_content)
         return [block.text for block in result.content if "memory_feedback" in block.text]
 
     caller = replace(alice, connection="token 1")
     assert texts(replace(caller, tools_deny=("memory_feedback",))) == []
     assert texts(replace(caller, wants_context=False)) == []
+    assert texts(caller, ["memory"]) == []
     assert [len(texts(caller)) for _ in range(2)] == [1, 0]
     assert len(texts(replace(alice, connection="token 2"))) == 1
 

@@ -39,7 +39,7 @@ class Command(BaseCommand):
             nargs="?",
             const="on",
             choices=("on", "off"),
-            help="first bring the cosines of a model that is chosen by name or URL to the scale of the thresholds, "
+            help="only bring the cosines of a model that is chosen by name or URL to the scale of the thresholds, "
             "with the memories of this installation; `off` undoes it",
         )
         parser.add_argument("--all", action="store_true", help="recompute all vectors, also up-to-date ones")
@@ -49,7 +49,7 @@ class Command(BaseCommand):
         if dimension is not None:
             self.change_dimension(dimension)
         if calibrate is not None:
-            self.calibrate(is_on=calibrate == "on")
+            return self.calibrate(is_on=calibrate == "on")
         try:
             model = embedding.current(wait_s=300).name
         except embedding.EmbedderUnavailable as error:
@@ -114,7 +114,10 @@ class Command(BaseCommand):
         return None
 
     def calibrate(self, *, is_on: bool) -> None:
-        """Compute the calibration of the model, or forget it. Other processes know it after their next start."""
+        """Compute the calibration of the model, or forget it.
+
+        Vectors are not computed anew: processes that have loaded the model without it would undo that.
+        """
         if settings.EMBEDDING_PROVIDER not in calibration.PROVIDERS:
             raise CommandError(
                 f"--calibrate: EMBEDDING_PROVIDER={settings.EMBEDDING_PROVIDER} needs no calibration; "
@@ -128,7 +131,7 @@ class Command(BaseCommand):
         except embedding.EmbedderUnavailable as error:
             raise CommandError(str(error)) from None
         embedding.reset()
-        self.stdout.write("Restart the other processes: each reads the calibration when it loads the model.")
+        self.stdout.write("Now restart all processes, which read it when they load the model, and then run `embed`.")
 
     def fit(self) -> None:
         rows = MemoryRecord.objects.order_by("?").values_list("content", flat=True)
@@ -140,7 +143,7 @@ class Command(BaseCommand):
             )
         file = calibration.fit(embedding.uncalibrated(), texts, timeout_s=FITTING_S)
         self.stdout.write(f"calibrated {settings.EMBEDDING_MODEL} with {len(texts)} memories")
-        self.stdout.write(f"copy {file} to COMMONPLACE_HOME/models of each other machine")
+        self.stdout.write(f"Copy {file} to COMMONPLACE_HOME/models of each other machine.")
 
     def change_dimension(self, dimension: int) -> None:
         """Change the dimension of every vector column and delete the old vectors. No migration does this."""

@@ -164,8 +164,8 @@ def make_insights(people: dict[str, User]) -> int:
 def _move_back(insight_id: UUID, started_at: datetime, days_ago: int, number: int) -> None:
     """Let what was done about an insight since `started_at` have happened so many days ago, over four days at most."""
     captured_at = min(_moment(days_ago, number), started_at)
-    decided_at = captured_at + timedelta(days=min(number % 3 + 1, days_ago), minutes=90)
-    applied_at = decided_at + timedelta(hours=2)
+    decided_at = min(captured_at + timedelta(days=min(number % 3 + 1, days_ago), minutes=90), started_at)
+    applied_at = min(decided_at + timedelta(hours=2), started_at)
     insight = Insight.objects.filter(pk=insight_id)
     changeset = Changeset.objects.filter(pk__in=insight.values("changeset"))
     notified = Notification.objects.filter(person__email__endswith=f"@{DOMAIN}", at__gte=started_at)

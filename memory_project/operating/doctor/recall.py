@@ -14,13 +14,17 @@ from memory_project.operating.doctor.registry import Reads, health_check
 from memory_project.operating.doctor.table_facts import TableFacts
 
 OTHER_LANGUAGES = 0.2  # share of memories in other languages above which a model for them pays
+CALIBRATE = gettext_noop("Run the command `embed --calibrate` once there are %(count)s memories.")
 PROBE = "How does the checkup find its way?"
 
 
 def configured_model() -> str:
     """Return the name under which vectors of the configured model are stored, or "" without a model."""
     if settings.EMBEDDING_PROVIDER in calibration.PROVIDERS:
-        return calibration.name_of_vectors(settings.EMBEDDING_MODEL)
+        try:
+            return calibration.name_of_vectors(settings.EMBEDDING_MODEL)
+        except EmbedderUnavailable:  # see model_calibrated
+            return settings.EMBEDDING_MODEL
     return {
         "minilm": minilm.NAME,
         "e5": e5.NAME,
@@ -69,13 +73,16 @@ def model_calibrated() -> HealthFinding:
     if settings.EMBEDDING_PROVIDER not in calibration.PROVIDERS:
         return ok(gettext_noop("the model needs none"))
     values = {"name": settings.EMBEDDING_MODEL}
-    if calibration.is_calibrated(settings.EMBEDDING_MODEL):
+    try:
+        is_calibrated = calibration.name_of_vectors(settings.EMBEDDING_MODEL) != settings.EMBEDDING_MODEL
+    except EmbedderUnavailable as error:
+        return problem(text(gettext_noop("%(error)s"), error=str(error)), text(CALIBRATE, count=calibration.MIN_TEXTS))
+    if is_calibrated:
         return ok(gettext_noop("the cosines of %(name)s are calibrated with memories of this installation"), **values)
     found = gettext_noop(
         "the cosines of %(name)s are not calibrated: thresholds, such as that of near-duplicates, are those of MiniLM"
     )
-    fix = gettext_noop("Run the command `embed --calibrate` once there are %(count)s memories.")
-    return warning(text(found, **values), text(fix, count=calibration.MIN_TEXTS))
+    return warning(text(found, **values), text(CALIBRATE, count=calibration.MIN_TEXTS))
 
 
 @health_check("recall", gettext_noop("Package of the models"), Reads.SETTINGS, number="E010")

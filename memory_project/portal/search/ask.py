@@ -181,7 +181,7 @@ def _agent_view(agent: Caller, operation: RecallMemories, result: Recall) -> Age
         return AgentView(agent.persona, call, refusal=refusal % {"persona": agent.persona, "tool": tool.name})
     delivery = deliver(recall_answer(result), quotes=tool.quotes)
     note = ""
-    if agent.toolsets and not {tool.toolset, ALL_TOOLSETS}.intersection(agent.toolsets):
+    if agent.toolsets and not {tool.toolset, *tool.further_toolsets, ALL_TOOLSETS}.intersection(agent.toolsets):
         note = gettext("%(tool)s is not among the tools that agents with the persona “%(persona)s” get by default.")
         note %= {"persona": agent.persona, "tool": tool.name}
     size = sum(len(part.encode()) for part in (delivery.text, *delivery.marks))

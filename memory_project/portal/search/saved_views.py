@@ -1,4 +1,4 @@
-"""Saved views: named sets of filters for a list. The navigation links to them and shows how many rows match."""
+"""Saved views: named sets of filters for a list. The navigation shows them below the section of the list."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ def save_view(request: HttpRequest) -> HttpResponse:
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
-        messages.success(request, gettext("Saved. “%(name)s” is now in the navigation.") % {"name": view.name})
+        messages.success(
+            request,
+            gettext("Saved. “%(name)s” is now in the navigation, below the list’s section.") % {"name": view.name},
+        )
     return HttpResponseRedirect(back)
 
 
