@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -125,5 +124,5 @@ def test_the_mark_survives_texts_of_every_source(
             result: Any = asyncio.run(reader.call_tool(name, arguments))
             texts = [block.text for block in result.content]
             assert not result.is_error, texts
-            assert texts[-1] == QUOTATIONS or json.loads(texts[0])["about"] == QUOTED, name
+            assert texts[-1] == QUOTATIONS or QUOTED in texts[0], name
     assert MemoryRecord.objects.count() == before

@@ -56,7 +56,7 @@ selective AS MATERIALIZED (
     )::tsquery AS query
 ),
 matching AS MATERIALIZED (
-    SELECT id, search FROM memory_records
+    SELECT id, search, embedding_model FROM memory_records
     WHERE search @@ (SELECT query FROM selective) AND ((("memory_records"."created_by" = %(email)s OR ("memory_records"."persona" IN (SELECT unnest(%(personas)s::text[])) AND "memory_records"."visibility" = 'persona') OR "memory_records"."visibility" = 'everyone') AND "memory_records"."status" IN ('active', 'stale') AND ("memory_records"."valid_from" IS NULL OR "memory_records"."valid_from" <= (STATEMENT_TIMESTAMP())) AND ("memory_records"."valid_until" IS NULL OR "memory_records"."valid_until" > (STATEMENT_TIMESTAMP())) AND "memory_records"."condition_ended_at" IS NULL AND ("memory_records"."expires_at" IS NULL OR "memory_records"."expires_at" > (STATEMENT_TIMESTAMP())) AND NOT ("memory_records"."tier" = 'stm') AND ("memory_records"."created_by" = %(email)s OR ("memory_records"."persona" = %(persona)s AND "memory_records"."visibility" = 'persona') OR ("memory_records"."visibility" = 'everyone' AND (EXISTS(SELECT 1 AS "a" FROM "insights" U0 WHERE (U0."record_id" = ("memory_records"."id") AND U0."state" = 'applied') LIMIT 1) OR EXISTS(SELECT 1 AS "a" FROM "memory_verifications" U0 INNER JOIN "memory_records" U1 ON (U0."record_id" = U1."id") WHERE (U0."record_id" = ("memory_records"."id") AND U0."version" = (encode(sha256(convert_to(jsonb_build_array(U1."content", U1."entity_urns", U1."related_columns", U1."visibility", CASE WHEN (U1."visibility" = 'persona') THEN U1."persona" ELSE '' END)::text, 'UTF8')), 'hex')) AND NOT U0."is_own" AND NOT (U0."by" = (U1."created_by"))) LIMIT 1)))) AND NOT EXISTS(SELECT 1 AS "a" FROM "insights" U0 WHERE (U0."record_id" = ("memory_records"."id") AND U0."state" IN ('pending', 'rejected')) LIMIT 1) AND NOT EXISTS(SELECT 1 AS "a" FROM "memory_feedback" U0 WHERE (U0."by" = %(email)s AND U0."record_id" = ("memory_records"."id") AND U0."verdict" = 'wrong') LIMIT 1))) AND (("memory_records"."attachment" = 'always' OR ("memory_records"."attachment" = 'automatic' AND "memory_records"."quiet_at" IS NULL)))
     AND NOT (("memory_records"."entity_urns" && (ARRAY[%(urns)s])::varchar(500)[] OR "memory_records"."detected_urns" && (ARRAY[%(urns)s])::varchar(500)[])) AND NOT (("memory_records"."entity_urns" && (ARRAY[(SELECT urns FROM reached)])::varchar(500)[] OR "memory_records"."detected_urns" && (ARRAY[(SELECT urns FROM reached)])::varchar(500)[]))
     LIMIT %(rows_compared)s
@@ -105,13 +105,14 @@ chosen (kind, place, id, detail) AS MATERIALIZED (
     UNION ALL
     (SELECT 'match', row_number() OVER (ORDER BY coverage / total + coalesce(cosine, 0) DESC, id), id, NULL
      FROM (
-        SELECT id, coverage FROM matching CROSS JOIN LATERAL (
+        SELECT id, coverage, embedding_model FROM matching CROSS JOIN LATERAL (
             SELECT sum(idf) AS coverage FROM words WHERE uses & %(for_match)s <> 0 AND matching.search @@ query
         ) AS covered ORDER BY coverage DESC, id LIMIT %(rows_measured)s
      ) AS covering
      CROSS JOIN (SELECT sum(idf) AS total FROM words WHERE uses & %(for_match)s <> 0) AS totals
      CROSS JOIN LATERAL (
-        SELECT %(question_slope)s * (1 - min(vector <=> %(vector)s::vector)) AS cosine FROM memory_passages WHERE record_id = covering.id
+        SELECT %(question_slope)s * (1 - min(vector <=> %(vector)s::vector)) AS cosine FROM memory_passages
+        WHERE record_id = covering.id AND embedding_model = %(model)s
      ) AS measured ORDER BY 2 LIMIT %(match_rows)s)
     UNION ALL
     (SELECT 'neighbor', row_number() OVER (ORDER BY coverage DESC, created_at DESC, nearby.id), nearby.id,
@@ -144,7 +145,8 @@ chosen (kind, place, id, detail) AS MATERIALIZED (
 
 SELECT kind, detail, (EXISTS(SELECT 1 AS "a" FROM "insights" U0 WHERE (U0."record_id" = ("memory_records"."id") AND U0."state" = 'applied') LIMIT 1)) AS is_applied, ((EXISTS(SELECT 1 AS "a" FROM "entity_baselines" U0 WHERE (U0."record_id" = ("memory_records"."id") AND NOT (U0."hint" = '')) LIMIT 1)) OR EXISTS (
     SELECT FROM catalog_entities WHERE urn = ANY(memory_records.detected_urns) AND (removed OR deprecated))) AS has_hint,
-       (SELECT %(question_slope)s * (1 - min(vector <=> %(vector)s::vector)) FROM memory_passages WHERE record_id = memory_records.id) AS cosine,
+       (SELECT %(question_slope)s * (1 - min(vector <=> %(vector)s::vector)) FROM memory_passages
+        WHERE record_id = memory_records.id AND memory_records.embedding_model = %(model)s) AS cosine,
        "memory_records"."id", "memory_records"."created_at", "memory_records"."updated_at", "memory_records"."created_by", "memory_records"."persona", "memory_records"."visibility", "memory_records"."dimension", "memory_records"."category", "memory_records"."confidence", "memory_records"."source", "memory_records"."content", "memory_records"."language", "memory_records"."tags", "memory_records"."entity_urns", "memory_records"."related_columns", "memory_records"."detected_urns", "memory_records"."entities_detected_at", "memory_records"."unsettled", "memory_records"."metadata", "memory_records"."scope", "memory_records"."content_key", "memory_records"."status", "memory_records"."stale_reason", "memory_records"."stale_at", "memory_records"."last_verified_at", "memory_records"."valid_from", "memory_records"."valid_until", "memory_records"."valid_while", "memory_records"."condition_ended_at", "memory_records"."supersedes_id", "memory_records"."superseded_by", "memory_records"."superseded_at", "memory_records"."tier", "memory_records"."conversation_id", "memory_records"."role", "memory_records"."author", "memory_records"."thread_position", "memory_records"."derived_from", "memory_records"."importance", "memory_records"."last_accessed_at", "memory_records"."enrichment_status", "memory_records"."attachment", "memory_records"."quiet_at", "memory_records"."counted_from", "memory_records"."expires_at", "memory_records"."purge_after"
 FROM chosen LEFT JOIN memory_records USING (id)
 ORDER BY kind, place

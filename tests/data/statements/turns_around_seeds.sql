@@ -1,8 +1,9 @@
 SELECT memory_records.id, CASE WHEN conversation_id <> '' THEN created_by || ' ' || conversation_id ELSE '' END,
        thread_position, created_at, lower(author), content,
        (SELECT 1 - min(p.vector <=> %(vector)s::vector) FROM memory_passages p
-    WHERE p.record_id = memory_records.id), ARRAY[search @@ %(term0)s::tsquery, search @@ %(term1)s::tsquery]::boolean[],
-       ARRAY(SELECT token_bits FROM memory_passages p WHERE p.record_id = memory_records.id ORDER BY start)
+    WHERE p.record_id = memory_records.id AND memory_records.embedding_model = %(model)s), ARRAY[search @@ %(term0)s::tsquery, search @@ %(term1)s::tsquery]::boolean[],
+       ARRAY(SELECT token_bits FROM memory_passages p
+             WHERE p.record_id = memory_records.id AND memory_records.embedding_model = %(model)s ORDER BY start)
 FROM memory_records
 WHERE id = ANY(%(seeds)s) OR (id = ANY(ARRAY(
     SELECT near.id FROM unnest(%(threads)s::varchar[], %(positions)s::int[]) AS seed(thread, position)
