@@ -142,9 +142,22 @@ def write_frame(directories: Sequence[Path]) -> None:
             means[is_query].append(mean(texts, as_query=is_query))
     differences = np.concatenate([rows - rows.mean(axis=0) for rows in by_language.values()])
     directions = np.linalg.svd(differences, full_matrices=False)[2][:DIRECTIONS]
-    frame = [np.mean(means[True], axis=0), np.mean(means[False], axis=0), *directions]
+    states = [mean_state(model, known, directories)]
+    frame = [np.mean(means[True], axis=0), np.mean(means[False], axis=0), *states, *directions]
     np.stack(frame).astype(np.float32).tofile(FRAME)
     print(f"{FRAME.name} written")
+
+
+def mean_state(model: Any, known: Any, directories: Sequence[Path]) -> Any:
+    """Return the mean state of the word pieces of the pairs, and of every twentieth text of the directories."""
+    from foundation.lazy_numpy import np  # noqa: PLC0415 - after setup()
+
+    texts = [fact for rows in known.values() for fact, _ in rows]
+    for directory in directories:
+        lines = (directory / "records.jsonl").read_text().splitlines()
+        texts += [json.loads(line)["text"][:600] for line in lines[::20]]
+    _, tokens = model.raw_tokens(texts, as_query=False)
+    return np.concatenate([each.states for each in tokens]).mean(axis=0)
 
 
 def main() -> None:

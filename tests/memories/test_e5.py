@@ -142,3 +142,24 @@ def test_vectors_of_another_model_are_not_compared_while_all_are_computed_anew(a
         hits = recall(alice, RecallMemories(query=record.content)).hits
         (hit,) = (hit for hit in hits if hit.record.pk == record.pk)  # by its words
         assert (hit.cosine is not None) == is_compared
+
+
+def test_word_pieces_have_their_words_and_vectors_in_batches_and_alone(model: e5.E5) -> None:
+    texts = ["Do refunds count as net revenue?", "Die Umsatzsteuervoranmeldung, monatlich.", "x"]
+    vectors, tokens = model.embed_tokens(texts)
+    assert np.abs(vectors - model.embed(texts)).max() < 1e-5
+    assert tokens[0].words == ["do", "refunds", "refunds", "count", "as", "net", "revenue"]
+    assert set(tokens[1].words) == {"die", "umsatzsteuervoranmeldung", "monatlich"}
+    assert [row.states.shape for row in tokens] == [(len(row.words), 384) for row in tokens]
+    assert tokens[0].rarities[1] > tokens[0].rarities[0]  # "refund" is rarer than "do"
+    alone = model.embed_tokens(texts[2:])[1][0]
+    assert np.abs(alone.states - tokens[2].states).max() < 0.3  # activations of 8 bits differ a little with the batch
+    questions = model.embed_tokens(texts, as_query=True)[1]
+    assert [row.words for row in questions] == [row.words for row in tokens]
+
+
+def test_signs_of_word_pieces_are_balanced(model: e5.E5) -> None:
+    """Otherwise each piece would be similar to each other one."""
+    _, tokens = model.embed_tokens(list(FACTS.values()))
+    signs = np.concatenate([row.states for row in tokens]) > 0
+    assert (np.abs(signs.mean(axis=0) - 0.5) < 0.45).mean() > 0.95
