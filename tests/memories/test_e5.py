@@ -159,7 +159,12 @@ def test_word_pieces_have_their_words_and_vectors_in_batches_and_alone(model: e5
 
 
 def test_signs_of_word_pieces_are_balanced(model: e5.E5) -> None:
-    """Otherwise each piece would be similar to each other one."""
-    _, tokens = model.embed_tokens(list(FACTS.values()))
-    signs = np.concatenate([row.states for row in tokens]) > 0
-    assert (np.abs(signs.mean(axis=0) - 0.5) < 0.45).mean() > 0.95
+    """Otherwise each piece would be similar to each other one. The model's own states are not balanced."""
+
+    def imbalance(tokens: list[Any]) -> float:
+        signs = np.concatenate([row.states for row in tokens]) > 0
+        return float(np.abs(signs.mean(axis=0) - 0.5).mean())
+
+    texts = list(FACTS.values())
+    own = imbalance(model.raw_tokens(texts, as_query=False)[1])
+    assert imbalance(model.embed_tokens(texts)[1]) < 0.8 * own
