@@ -315,4 +315,4 @@ def test_every_pattern_takes_linear_time() -> None:
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"\s+$", r"(?:\w+\.?)+;", r"<[^>]*>"])
 def test_the_measurement_finds_slow_patterns(pattern: str) -> None:
     case = Case(re.compile(pattern), "example", set())
-    assert any(first_slow(case) for _ in range(3))  # other processes may blur one measurement
+    assert any(first_slow(case) for _ in range(10))  # other processes may blur a measurement
