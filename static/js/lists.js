@@ -71,14 +71,15 @@ document.addEventListener("click", (event) => {
 labelCompact();
 
 // A choice replaces the filters of My Knowledge. They stay as they were: unfolded, and open in a small window.
+// The element is looked up in the document, because the swap of a step back in the history has no target.
 let filters = null;
-document.addEventListener("htmx:beforeSwap", ({ detail }) => {
-  const facets = detail.target.querySelector("#facets");
+document.addEventListener("htmx:beforeSwap", () => {
+  const facets = document.getElementById("facets");
   filters = facets && { isOpen: facets.matches(":popover-open"), isUnfolded: facets.querySelector("details")?.open };
 });
-document.addEventListener("htmx:afterSwap", ({ detail }) => {
-  const facets = detail.target.querySelector("#facets");
+document.addEventListener("htmx:afterSwap", () => {
+  const facets = document.getElementById("facets");
   const details = facets?.querySelector("details");
   if (details && filters?.isUnfolded) details.open = true;
-  if (facets && filters?.isOpen) facets.showPopover();
+  if (facets && filters?.isOpen && !facets.matches(":popover-open")) facets.showPopover();
 });
