@@ -79,7 +79,7 @@ class Capture(MemoryFields):
     observation_id: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Propose this observation of the knowledge graph."
     )
-    visibility: VisibilityName = Field("persona", description="Who may read it once approved.")
+    visibility: VisibilityName = Field("persona", description="Readers once it is approved.")
     check: CheckInput = Field({}, description=CHECK)
 
 

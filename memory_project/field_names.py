@@ -64,7 +64,6 @@ FIELDS = (
     gettext_noop("details"),
     gettext_noop("detected urns"),
     gettext_noop("digest"),
-    gettext_noop("dimension"),
     gettext_noop("dismissed urns"),
     gettext_noop("done"),
     gettext_noop("due"),
@@ -241,7 +240,6 @@ FIELDS = (
     gettext_noop("trigger kind"),
     gettext_noop("undoes"),
     gettext_noop("unit ids"),
-    gettext_noop("unsettled"),
     gettext_noop("updated at"),
     gettext_noop("url"),
     gettext_noop("urn"),
@@ -252,13 +250,18 @@ FIELDS = (
     gettext_noop("value"),
     gettext_noop("vector"),
     gettext_noop("version"),
-    gettext_noop("visibility"),
-    gettext_noop("wanted visibility"),
     gettext_noop("where"),
     gettext_noop("with texts"),
     gettext_noop("worker id"),
     gettext_noop("writes per day"),
 )
+# What pages call differently than the code does. The glossary in docs/architecture.md lists the terms of pages.
+TERMS = {
+    "dimension": gettext_noop("kind"),
+    "visibility": gettext_noop("readers"),
+    "wanted visibility": gettext_noop("wanted readers"),
+    "unsettled": gettext_noop("without an entity"),
+}
 TABLES = (
     gettext_noop("API tokens"),
     gettext_noop("action"),
@@ -316,13 +319,13 @@ TABLES = (
 
 def translate_names() -> None:
     """Replace the derived names by translations of them. Call this when all models are loaded."""
-    # Sets, because a comparison translates the names of Django's models, and every process does this when it starts.
-    fields = frozenset(FIELDS)
+    # Hashed, because a comparison translates the names of Django's models, and every process does this when it starts.
+    fields = {**{name: name for name in FIELDS}, **TERMS}
     tables = frozenset(TABLES)
     for model in apps.get_models():
         for field in model._meta.local_fields + model._meta.local_many_to_many:
             if field.verbose_name in fields:
-                field.verbose_name = gettext_lazy(str(field.verbose_name))
+                field.verbose_name = gettext_lazy(fields[str(field.verbose_name)])
         for name in ("verbose_name", "verbose_name_plural"):
             if name not in model._meta.original_attrs and getattr(model._meta, name) in tables:
                 setattr(model._meta, name, gettext_lazy(str(getattr(model._meta, name))))

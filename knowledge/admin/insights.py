@@ -59,8 +59,8 @@ def preview_approval(caller: Caller, insights: Sequence[Insight]) -> list[SafeSt
         format_html(
             "{} <small>· {}</small>",
             show_invisible(str(insight.record)),
-            gettext("visibility once approved: %(visibility)s")
-            % {"visibility": insight.get_wanted_visibility_display().lower()},
+            gettext("readers once approved: %(readers)s")
+            % {"readers": insight.get_wanted_visibility_display().lower()},
         )
         for insight in insights
     ]
@@ -92,7 +92,7 @@ ACTS = [
         "approve",
         gettext_lazy("Approve"),
         gettext_lazy(
-            "Each memory gets the visibility that its owner asked for. Unless you are an admin, your own insights and "
+            "Each memory gets the readers that its owner asked for. Unless you are an admin, your own insights and "
             "those of personas that you don't hold are skipped and stay undecided."
         ),
         permissions=CURATES,

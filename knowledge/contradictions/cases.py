@@ -46,7 +46,7 @@ def _give(verdict: PairVerdict, caller: Caller, case_id: str, seen: str, values:
     operation = GiveVerdict.read({**values, "contradiction_id": case_id, "verdict": verdict.value})
     settlement = verdicts.give_verdict(caller, operation)
     if settlement.state == SettlementState.DECIDED:
-        return Decided(gettext("Settled."), settlement.pk.hex)
+        return Decided(gettext("Decided."), settlement.pk.hex)
     text = gettext("Proposed to the owner of the other memory. What you may change yourself is changed.")
     return Decided(text, settlement.pk.hex)
 

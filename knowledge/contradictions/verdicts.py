@@ -106,7 +106,7 @@ def _require_open(caller: Caller, pair: Contradiction) -> None:
     if standing and not is_open:
         verdict = PairVerdict(standing[0].verdict)
         raise Conflict(
-            gettext("was settled by %(person)s: %(verdict)s") % {"person": standing[0].by, "verdict": verdict.label},
+            gettext("was decided by %(person)s: %(verdict)s") % {"person": standing[0].by, "verdict": verdict.label},
             field="contradiction_id",
         )
     is_changed = pair.urn and not queries.shown_pairs([pair])

@@ -30,7 +30,7 @@ class AnswerInterview(Operation):
     category: Annotated[str, OneOf(CATEGORIES)] | None = Field(
         None, description="Kind of knowledge; by the reason of the question if not given."
     )
-    visibility: VisibilityName = Field("persona", description="Who may read it once approved.")
+    visibility: VisibilityName = Field("persona", description="Readers once it is approved.")
 
 
 class PassOver(Operation):

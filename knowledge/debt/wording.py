@@ -30,10 +30,10 @@ def question_text(question: InterviewQuestion, name: str) -> str:
             return gettext("People looked for %(name)s and found nothing. What should they know about it?") % values
         case DebtReason.STALE if question.since:
             day = date_format(localtime(question.since), "DATE_FORMAT")
-            return gettext("What is known about %(name)s may be out of date since %(day)s. What holds today?") % {
+            return gettext("What is known about %(name)s has been stale since %(day)s. What holds today?") % {
                 "name": name,
                 "day": day,
             }
         case DebtReason.STALE:
-            return gettext("What is known about %(name)s may be out of date. What holds today?") % values
+            return gettext("What is known about %(name)s is stale. What holds today?") % values
     return gettext("The catalog has no description of %(name)s. What is in it, and what is it used for?") % values

@@ -60,7 +60,7 @@ class Keep(Operation):
     content: Content | None = Field(None, description="Another text; the suggested one if not given.")
     keep_as: Annotated[str, OneOf((MEMORY, INSIGHT))] = Field(MEMORY, description="What it becomes.")
     visibility: VisibilityName = Field(
-        Visibility.PRIVATE.value, description="Who may read it; of an insight, once it is approved."
+        Visibility.PRIVATE.value, description="Readers; of an insight, once it is approved."
     )
     category: Annotated[str, OneOf(CATEGORIES)] | None = Field(
         None, description="Kind of knowledge; by the kind of suggestion if not given."

@@ -99,9 +99,9 @@ CORRECT = AdminAct(
 SHARE = AdminAct(
     "share",
     gettext_lazy("Share"),
-    gettext_lazy("Changes who may read the memories."),
+    gettext_lazy("Changes the readers of the memories."),
     choices=lambda caller: [(value, str(label)) for value, label in Visibility.choices],
-    choice_label=gettext_lazy("Who may read the memories"),
+    choice_label=gettext_lazy("Readers"),
     narrow=owned,
 )
 REASSIGN = AdminAct(
@@ -111,7 +111,7 @@ REASSIGN = AdminAct(
         "Members of that persona can then read the memories that are not private, and its curators can review them."
     ),
     choices=persona_choices,
-    choice_label=gettext_lazy("The persona"),
+    choice_label=gettext_lazy("Persona"),
     narrow=owned,
 )
 
@@ -195,7 +195,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
     presets: tuple[tuple[Any, str], ...] = (
         (gettext_lazy("Active"), "status__exact=active"),
         (gettext_lazy("Stale"), "status__exact=stale"),
-        (gettext_lazy("Visible to everyone"), "visibility__exact=everyone&status__exact=active"),
+        (gettext_lazy("Readable by everyone"), "visibility__exact=everyone&status__exact=active"),
         (gettext_lazy("Low confidence"), "confidence__exact=low&status__exact=active"),
         (gettext_lazy("Reported as wrong or outdated"), "reported=1"),
     )
@@ -364,5 +364,5 @@ class CorrectionAdmin(MemoryRecordAdmin):
 
     @admin.display(description=gettext_lazy("replaces"))
     def before(self, record: MemoryRecord) -> str:
-        text = show_invisible(getattr(record, "text_before", None) or gettext("not visible to you"))
+        text = show_invisible(getattr(record, "text_before", None) or gettext("you may not read it"))
         return text if len(text) <= 80 else f"{text[:79]}…"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, Max, Min, Q, QuerySet
+from django.db.models import Count, Max, Q, QuerySet
 from django.utils import timezone
 
 from foundation.people.caller import Caller
@@ -24,7 +24,7 @@ class Thread:
     turns: int
     lasting: int  # number of long-term memories
     last_at: datetime
-    expires_at: datetime | None  # time when the first of its turns expires; None if none expires
+    last: MemoryRecord | None = None  # the latest text
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,16 @@ def threads(caller: Caller, offset: int = 0) -> tuple[list[Thread], bool]:
             turns=Count("pk", filter=Q(tier=Tier.SHORT_TERM)),
             lasting=Count("pk", filter=Q(tier=Tier.LONG_TERM)),
             last_at=Max("created_at"),
-            expires_at=Min("expires_at"),
         )
         .order_by("-last_at", "conversation_id")
     )
-    page = [Thread(**row) for row in rows[offset : offset + THREADS_SHOWN + 1]]
-    return page[:THREADS_SHOWN], len(page) > THREADS_SHOWN
+    page = list(rows[offset : offset + THREADS_SHOWN + 1])
+    shown = page[:THREADS_SHOWN]
+    texts = living(caller.email).filter(conversation_id__in=[row["conversation_id"] for row in shown])
+    texts = texts.order_by("conversation_id", "-created_at", "-thread_position").distinct("conversation_id")
+    last = {text.conversation_id: text for text in texts.defer("search")}
+    threads = [Thread(**row, last=last.get(row["conversation_id"])) for row in shown]
+    return threads, len(page) > THREADS_SHOWN
 
 
 def turns(caller: Caller) -> QuerySet[MemoryRecord]:

@@ -98,6 +98,6 @@ def assign_entities(caller: Caller, operation: AssignEntities) -> MemoryRecord:
 
 def _why_settled(record: MemoryRecord) -> str:
     if not record.entity_urns:
-        return gettext("is settled already: it names no entity. Update it to change that")
+        return gettext("is said to be about no entity already: update it to change that")
     about = ", ".join(record.entity_urns)
-    return gettext("is settled already: it is about %(entities)s. Update it to change that") % {"entities": about}
+    return gettext("is about %(entities)s already: update it to change that") % {"entities": about}

@@ -32,7 +32,7 @@ from memories.models import MemoryRecord, Status
 from memories.queries import open_reports
 from memory_project.accounts import mail
 from memory_project.models import Notification, User
-from memory_project.notifications.kinds import CHOICES, DIGEST, KINDS
+from memory_project.notifications.kinds import CHOICES, DIGEST, KINDS, TOPICS
 from memory_project.notifications.mentions import people_mentioned
 
 MAIL_DELAY = timedelta(minutes=2)  # collects notifications of one kind, so that a bulk decision causes few mails
@@ -231,6 +231,23 @@ def mark_read(caller: Caller, *, notice_id: int | None = None, among: Q | None =
     """Mark one notification of the caller as read, those that match `among`, or all. Returns how many were unread."""
     rows = notifications_for(caller).filter(among or Q(), read_at=None)
     return (rows.filter(pk=notice_id) if notice_id else rows).update(read_at=timezone.now())
+
+
+def ways_by_topic(person: User) -> dict[str, str]:
+    """Return how a person is notified of each topic: a key of CHOICES, or "" if its kinds differ."""
+    chosen = {}
+    for name, topic in TOPICS.items():
+        ways = {person.notify.get(kind, "portal") for kind in topic.kinds}
+        chosen[name] = ways.pop() if len(ways) == 1 else ""
+    return chosen
+
+
+def choose_topics(caller: Caller, *, ways: Mapping[str, str]) -> None:
+    """Save how the caller wants to be notified of topics. A topic with the way "" keeps the choices of its kinds."""
+    for name in ways:
+        if name not in TOPICS:
+            raise Invalid(gettext("%(topic)r is unknown") % {"topic": name}, field="notify", allowed=", ".join(TOPICS))
+    choose(caller, ways={kind: way for name, way in ways.items() if way for kind in TOPICS[name].kinds})
 
 
 def choose(caller: Caller, *, ways: Mapping[str, str]) -> None:

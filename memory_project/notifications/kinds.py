@@ -31,22 +31,18 @@ TEXTS: Registry[Callable[[Caller], Mapping[UUID, str]]] = Registry("texts of not
 
 @dataclass(frozen=True)
 class NotificationKind:
-    title: Promise  # label in the account's settings
     text: Any  # from ngettext_lazy, with the placeholders person and total; the singular is about one notification
     page: str = "memory"  # kind of the page that the notification links to; see url_for()
 
 
 KINDS: Mapping[str, NotificationKind] = {
     "approved": NotificationKind(
-        gettext_lazy("An insight of mine was approved"),
         ngettext_lazy("%(person)s approved your insight", "%(person)s approved %(total)s of your insights", "count"),
     ),
     "rejected": NotificationKind(
-        gettext_lazy("An insight of mine was rejected"),
         ngettext_lazy("%(person)s rejected your insight", "%(person)s rejected %(total)s of your insights", "count"),
     ),
     "taken_back": NotificationKind(
-        gettext_lazy("A decision on an insight or edit of mine was undone"),
         ngettext_lazy(
             "%(person)s undid the decision on your insight; it is waiting for review again",
             "%(person)s undid the decisions on %(total)s of your insights; they are waiting for review again",
@@ -54,7 +50,6 @@ KINDS: Mapping[str, NotificationKind] = {
         ),
     ),
     "applied": NotificationKind(
-        gettext_lazy("An insight of mine was applied"),
         ngettext_lazy(
             "%(person)s applied your insight to the catalog",
             "%(person)s applied %(total)s of your insights to the catalog",
@@ -62,7 +57,6 @@ KINDS: Mapping[str, NotificationKind] = {
         ),
     ),
     "rolled_back": NotificationKind(
-        gettext_lazy("An insight of mine was rolled back"),
         ngettext_lazy(
             "%(person)s rolled back your insight; it is waiting for review again",
             "%(person)s rolled back %(total)s of your insights; they are waiting for review again",
@@ -70,39 +64,32 @@ KINDS: Mapping[str, NotificationKind] = {
         ),
     ),
     "edit_approved": NotificationKind(
-        gettext_lazy("An edit of mine was approved"),
         ngettext_lazy("%(person)s approved your edit", "%(person)s approved %(total)s of your edits", "count"),
     ),
     "edit_rejected": NotificationKind(
-        gettext_lazy("An edit of mine was rejected"),
         ngettext_lazy("%(person)s rejected your edit", "%(person)s rejected %(total)s of your edits", "count"),
     ),
     "needs_more": NotificationKind(
-        gettext_lazy("A curator asked me a question"),
         ngettext_lazy(
             "%(person)s asked you about your insight", "%(person)s asked you about %(total)s of your insights", "count"
         ),
         "my-insight",
     ),
     "answered": NotificationKind(
-        gettext_lazy("An author answered my question"),
         ngettext_lazy("%(person)s answered your question", "%(person)s answered %(total)s of your questions", "count"),
         "insight",
     ),
     "appealed": NotificationKind(
-        gettext_lazy("An author appealed a decision of mine"),
         ngettext_lazy("%(person)s appealed your decision", "%(person)s appealed %(total)s of your decisions", "count"),
         "insight",
     ),
     "handed_over": NotificationKind(
-        gettext_lazy("An insight was handed over to me"),
         ngettext_lazy(
             "%(person)s handed an insight over to you", "%(person)s handed %(total)s insights over to you", "count"
         ),
         "insight",
     ),
     "overturned": NotificationKind(
-        gettext_lazy("A review decision of mine was overturned"),
         ngettext_lazy(
             "%(person)s overturned your decision on an insight",
             "%(person)s overturned your decisions on %(total)s insights",
@@ -111,7 +98,6 @@ KINDS: Mapping[str, NotificationKind] = {
         "insight",
     ),
     "stale": NotificationKind(
-        gettext_lazy("A memory of mine went stale"),
         ngettext_lazy(
             "%(person)s found that your memory may no longer be true",
             "%(person)s found that %(total)s of your memories may no longer be true",
@@ -120,7 +106,6 @@ KINDS: Mapping[str, NotificationKind] = {
         "stale",
     ),
     "ends_soon": NotificationKind(
-        gettext_lazy("A memory of mine, or one in the catalog, ends within a week"),
         ngettext_lazy(
             "%(person)s reminds you that a memory ends within a week: extend it if it stays true",
             "%(person)s reminds you that %(total)s memories end within a week: extend those that stay true",
@@ -128,7 +113,6 @@ KINDS: Mapping[str, NotificationKind] = {
         ),
     ),
     "ended": NotificationKind(
-        gettext_lazy("A memory of mine, or one in the catalog, is no longer valid"),
         ngettext_lazy(
             "%(person)s found that a memory is no longer valid: extend it if it is still true",
             "%(person)s found that %(total)s memories are no longer valid: extend those that are still true",
@@ -136,7 +120,6 @@ KINDS: Mapping[str, NotificationKind] = {
         ),
     ),
     "reported": NotificationKind(
-        gettext_lazy("A memory of mine was reported as wrong or outdated"),
         ngettext_lazy(
             "%(person)s reported your memory as wrong or outdated",
             "%(person)s reported %(total)s of your memories as wrong or outdated",
@@ -144,13 +127,11 @@ KINDS: Mapping[str, NotificationKind] = {
         ),
     ),
     "rewritten": NotificationKind(
-        gettext_lazy("A verified memory of mine, or one that I verified, was changed"),
         ngettext_lazy(
             "%(person)s changed a verified memory", "%(person)s changed %(total)s verified memories", "count"
         ),
     ),
     "cited": NotificationKind(
-        gettext_lazy("A memory that a document of mine cites has changed"),
         ngettext_lazy(
             "%(person)s changed memories that a document of yours cites",
             "%(person)s changed memories that %(total)s documents of yours cite",
@@ -159,11 +140,9 @@ KINDS: Mapping[str, NotificationKind] = {
         "citing-document",
     ),
     "mentioned": NotificationKind(
-        gettext_lazy("I was mentioned"),
         ngettext_lazy("%(person)s mentioned you", "%(person)s mentioned you in %(total)s texts", "count"),
     ),
     "second_approval": NotificationKind(
-        gettext_lazy("A changeset waits for a second approval, which I may give"),
         ngettext_lazy(
             "%(person)s asks for a second approval of a changeset",
             "%(person)s asks for a second approval of %(total)s changesets",
@@ -172,21 +151,18 @@ KINDS: Mapping[str, NotificationKind] = {
         "changeset",
     ),
     "changeset_approved": NotificationKind(
-        gettext_lazy("A changeset of mine got its second approval"),
         ngettext_lazy(
             "%(person)s approved your changeset", "%(person)s approved %(total)s of your changesets", "count"
         ),
         "changeset",
     ),
     "changeset_declined": NotificationKind(
-        gettext_lazy("A changeset of mine was declined"),
         ngettext_lazy(
             "%(person)s declined your changeset", "%(person)s declined %(total)s of your changesets", "count"
         ),
         "changeset",
     ),
     "interviewed": NotificationKind(
-        gettext_lazy("A curator asked me what is missing about an entity"),
         ngettext_lazy(
             "%(person)s asked you what is missing about an entity",
             "%(person)s asked you what is missing about %(total)s entities",
@@ -195,7 +171,6 @@ KINDS: Mapping[str, NotificationKind] = {
         "question",
     ),
     "suggested": NotificationKind(
-        gettext_lazy("My sessions have suggestions for me"),
         ngettext_lazy(
             "%(person)s found something in your sessions that you may want to keep",
             "%(person)s found something in your sessions that you may want to keep, on %(total)s occasions",
@@ -204,7 +179,6 @@ KINDS: Mapping[str, NotificationKind] = {
         "suggestion",
     ),
     "scope_proposed": NotificationKind(
-        gettext_lazy("Somebody proposes where alone a memory of mine holds"),
         ngettext_lazy(
             "%(person)s proposes where alone your memory holds",
             "%(person)s proposes where alone %(total)s of your memories hold",
@@ -213,20 +187,64 @@ KINDS: Mapping[str, NotificationKind] = {
         "contradictions",
     ),
     "webhook_paused": NotificationKind(
-        gettext_lazy("A webhook endpoint of mine was paused"),
         ngettext_lazy(
             "%(person)s paused your webhook endpoint", "%(person)s paused %(total)s of your webhook endpoints", "count"
         ),
         "webhook",
     ),
     "tool_waiting": NotificationKind(
-        gettext_lazy("Tools of an upstream server wait for me, as an operator"),
         ngettext_lazy(
             "%(person)s holds back tools of an upstream server until an operator has looked",
             "%(person)s holds back tools of %(total)s upstream servers until an operator has looked",
             "count",
         ),
         "upstream-tools",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Topic:
+    """Kinds of notifications that a person switches on and off together."""
+
+    title: Promise
+    help: Promise
+    kinds: tuple[str, ...]
+
+
+TOPICS: Mapping[str, Topic] = {
+    "insights": Topic(
+        gettext_lazy("My insights"),
+        gettext_lazy("approved, rejected, applied, rolled back, and decisions that were undone"),
+        ("approved", "rejected", "taken_back", "applied", "rolled_back", "edit_approved", "edit_rejected"),
+    ),
+    "memories": Topic(
+        gettext_lazy("My memories"),
+        gettext_lazy("stale, about to end, reported as wrong, changed after I verified them, cited"),
+        ("stale", "ends_soon", "ended", "reported", "rewritten", "cited", "scope_proposed"),
+    ),
+    "questions": Topic(
+        gettext_lazy("Questions and mentions"),
+        gettext_lazy("curators who ask me, colleagues who mention me, suggestions from my sessions"),
+        ("needs_more", "mentioned", "interviewed", "suggested"),
+    ),
+    "review": Topic(
+        gettext_lazy("Review"),
+        gettext_lazy("answers, appeals, insights handed over to me, changesets that wait for a second approval"),
+        (
+            "answered",
+            "appealed",
+            "handed_over",
+            "overturned",
+            "second_approval",
+            "changeset_approved",
+            "changeset_declined",
+        ),
+    ),
+    "systems": Topic(
+        gettext_lazy("Connected systems"),
+        gettext_lazy("webhook endpoints that were paused, tools of upstream servers that wait for an operator"),
+        ("webhook_paused", "tool_waiting"),
     ),
 }
 

@@ -14,40 +14,15 @@ from foundation.operations.errors import Invalid
 from foundation.operations.operation import Operation
 from knowledge.catalog.name_resolution import urn_of
 from memories.validity.scopes.choices import labels
+from memory_project.portal.labels import FIELDS, title_of
 from memory_project.web.error_labels import message_without_field
 
 AnyOperation = TypeVar("AnyOperation", bound=Operation)
-READERS: Mapping[str, str | Promise] = {
-    "persona": gettext_lazy("My persona"),
-    "private": gettext_lazy("Only me"),
-    "everyone": gettext_lazy("Everyone with an account"),
-}
-# Labels of the choices and fields of operations.
-LABELS: Mapping[str, str | Promise] = {
-    "knowledge": gettext_lazy("Knowledge"),
-    "event": gettext_lazy("Event"),
-    "entity": gettext_lazy("Entity"),
-    "relationship": gettext_lazy("Relationship"),
-    "preference": gettext_lazy("Preference"),
-    "correction": gettext_lazy("Correction"),
-    "business_context": gettext_lazy("Business context"),
-    "data_quality": gettext_lazy("Data quality"),
-    "usage_guidance": gettext_lazy("Usage guidance"),
-    "enhancement": gettext_lazy("Enhancement"),
-    "general": gettext_lazy("General"),
-    "high": gettext_lazy("High"),
-    "medium": gettext_lazy("Medium"),
-    "low": gettext_lazy("Low"),
-}
 FIELD_LABELS: Mapping[str, str | Promise] = {
-    "dimension": gettext_lazy("Kind"),
-    "category": gettext_lazy("Category"),
-    "confidence": gettext_lazy("Confidence"),
-    "visibility": gettext_lazy("Visibility"),
+    **FIELDS,
     "reason": gettext_lazy("Reason"),
     "notes": gettext_lazy("Note"),
 }
-
 
 SCOPE_KINDS: Mapping[str, str | Promise] = {
     "purpose": gettext_lazy("Purposes"),
@@ -76,7 +51,7 @@ def form_field(
     options = {"required": name in schema.get("required", []), "label": FIELD_LABELS.get(name), **extra}
     if "enum" in field_schema:
         values = sorted(field_schema["enum"], key=list(labels).index) if labels else field_schema["enum"]
-        choices = [(value, (labels or LABELS).get(value) or value.replace("_", " ").title()) for value in values]
+        choices = [(value, (labels or {}).get(value) or title_of(value)) for value in values]
         return forms.ChoiceField(
             choices=choices, **{"initial": field_schema.get("default"), **options, "required": True}
         )

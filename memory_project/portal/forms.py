@@ -12,7 +12,8 @@ from foundation.operations.errors import Invalid
 from foundation.people.models import Persona
 from memories.models import MemoryRecord
 from memories.operations import Remember, Revise, Share
-from memory_project.portal.form_fields import READERS, EntitiesField, form_field, scope_field, tags_field
+from memory_project.portal.form_fields import EntitiesField, form_field, scope_field, tags_field
+from memory_project.portal.labels import READERS, READERS_HELP
 from memory_project.web.error_labels import message_without_field
 
 
@@ -49,8 +50,8 @@ class MemoryForm(forms.Form):
     visibility = form_field(
         Remember,
         "visibility",
-        label=gettext_lazy("Who may read it?"),
         labels=READERS,
+        help_text=READERS_HELP,
     )
     tags = tags_field()
     entity_urns = EntitiesField(
@@ -103,12 +104,9 @@ class ShareForm(forms.Form):
 
     def __init__(self, record: MemoryRecord) -> None:
         super().__init__(initial={"visibility": record.visibility}, auto_id="%s", label_suffix="")
-        readers = {
-            "private": gettext("Only the owner"),
-            "persona": gettext("Persona %(persona)s") % {"persona": record.persona},
-            "everyone": gettext("Everyone with an account"),
-        }
-        self.fields["visibility"] = form_field(Share, "visibility", label=gettext("Who may read it"), labels=readers)
+        readers = {**READERS, "persona": gettext("Persona %(persona)s") % {"persona": record.persona}}
+        self.fields["visibility"] = form_field(Share, "visibility", label="", labels=readers, help_text=READERS_HELP)
+        self.fields["visibility"].widget.attrs["aria-labelledby"] = "readers"  # the heading of the panel
 
 
 class MoveForm(forms.Form):

@@ -52,7 +52,24 @@ class Picture:
             "nodes": list(self.nodes.values()),
             "edges": [self._edge(*link) for link in self.links],
             "box": " ".join(f"{number:.0f}" for number in view_box(points, boxes)) if keys else "0 0 1 1",
+            "legend": self._legend(),
         }
+
+    def _legend(self) -> list[tuple[str, str]]:
+        """Return the marks that the picture uses, each with its style and its meaning."""
+        nodes = self.nodes.values()
+        marks = [
+            ("count", gettext("number of memories about it"), any(node["count"] for node in nodes)),
+            ("has-stale", gettext("a memory about it is stale"), any(node["has_stale"] for node in nodes)),
+            ("group", gettext("cluster of entities"), any(node["style"] == "group" for node in nodes)),
+            ("outside", gettext("outside of this cluster"), any("outside" in node["style"] for node in nodes)),
+            (
+                "catalog",
+                gettext("neighbor in the catalog’s lineage"),
+                any(node["style"] == "catalog" for node in nodes),
+            ),
+        ]
+        return [(style, meaning) for style, meaning, is_used in marks if is_used]
 
     def add_entity(self, entity: Entity, href: str, counts: tuple[int, int], style: str = "") -> None:
         self.nodes[entity.number] = _node(entity.name, href, counts, style) | {"type": entity.entity_type}

@@ -1,9 +1,37 @@
-"""Labels of values that are stored in English: states, categories, outcomes, and what happened to a memory."""
+"""Labels of fields, and of values that are stored in English: states, categories, outcomes, what happened to a memory.
+
+The terms among them are those of the glossary in docs/architecture.md, and pages say nothing else for them.
+"""
 
 from __future__ import annotations
 
 from django.utils.functional import Promise
-from django.utils.translation import gettext_lazy
+from django.utils.text import capfirst
+from django.utils.translation import gettext, gettext_lazy
+
+from memories.models import MemoryRecord, Visibility
+
+# Labels of the fields of a memory.
+FIELDS: dict[str, str | Promise] = {
+    "status": gettext_lazy("Status"),
+    "dimension": gettext_lazy("Kind"),
+    "category": gettext_lazy("Category"),
+    "confidence": gettext_lazy("Confidence"),
+    "visibility": gettext_lazy("Readers"),
+    "persona": gettext_lazy("Persona"),
+    "entity_urns": gettext_lazy("Catalog entities"),
+    "related_columns": gettext_lazy("Columns"),
+    "tags": gettext_lazy("Tags"),
+    "metadata": gettext_lazy("Metadata"),
+}
+
+# Who may read a memory, from few to many.
+READERS: dict[str, str | Promise] = {
+    "private": gettext_lazy("Private"),
+    "persona": gettext_lazy("Persona"),
+    "everyone": gettext_lazy("Everyone"),
+}
+READERS_HELP = gettext_lazy("Private: only the owner. Persona: all who hold it. Everyone: all who have an account.")
 
 # In lower case, because most are shown in badges and within lines.
 LABELS: dict[str, str | Promise] = {
@@ -99,7 +127,7 @@ LABELS: dict[str, str | Promise] = {
     "related_columns": gettext_lazy("columns"),
     "tags": gettext_lazy("tags"),
     "metadata": gettext_lazy("metadata"),
-    "visibility": gettext_lazy("visibility"),
+    "visibility": gettext_lazy("readers"),
     "status": gettext_lazy("status"),
     "supersedes": gettext_lazy("replaced memory"),
     "suggested_actions": gettext_lazy("catalog changes"),
@@ -119,7 +147,7 @@ HAPPENED: dict[str, str | Promise] = {
     "forget": gettext_lazy("forgotten"),
     "restore": gettext_lazy("restored"),
     "verify": gettext_lazy("verified"),
-    "share": gettext_lazy("shared"),
+    "share": gettext_lazy("given other readers"),
     "mark_stale": gettext_lazy("marked stale"),
     "mark_wrong": gettext_lazy("marked wrong"),
     "withdraw_feedback": gettext_lazy("“wrong” mark withdrawn"),
@@ -145,7 +173,7 @@ HAPPENED: dict[str, str | Promise] = {
     "condition_ended": gettext_lazy("no longer valid, as its condition ended,"),
     "condition_renewed": gettext_lazy("valid again"),
     "rescope": gettext_lazy("limited to another scope"),
-    "settle": gettext_lazy("settled what it is about"),
+    "settle": gettext_lazy("assigned to catalog entities"),
     "choose_attachment": gettext_lazy("choice of when it is attached"),
 }
 
@@ -153,6 +181,22 @@ HAPPENED: dict[str, str | Promise] = {
 def label_of(value: str) -> str:
     """Return the label of a stored value in the user's language. Values without a label are shown as words."""
     return str(LABELS.get(value) or value.replace("_", " "))
+
+
+def title_of(value: str) -> str | Promise:
+    """Return the label of a stored value with a capital letter, for lists of choices and facts.
+
+    It is translated when it is shown, since forms are built once for all languages.
+    """
+    title: str | Promise = capfirst(LABELS.get(value) or value.replace("_", " "))
+    return title
+
+
+def readers_of(record: MemoryRecord) -> str:
+    """Return who may read a memory, with the name of its persona."""
+    if record.visibility == Visibility.PERSONA:
+        return gettext("Persona %(persona)s") % {"persona": record.persona}
+    return str(READERS[record.visibility])
 
 
 def happened(change: str) -> str:

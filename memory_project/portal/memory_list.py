@@ -31,29 +31,30 @@ from memories.retrieval.scope import LISTED, QUIET, Filters, by_status, in_scope
 from memories.writing import entity_assignment
 from memories.writing.entity_assignment import Offer
 from memory_project.accounts.names import name_of
+from memory_project.portal.labels import FIELDS, title_of
 from memory_project.web import locale
 
 MAX_HITS = 50
 MAX_IN_STAGE = 999  # maximum number of memories or insights that are counted in a stage
 WHOLE = "?all=1"  # the address of the list without any filter, also not those of a default view
 FACETS = {
-    "kind": gettext_lazy("Kind"),
-    "status": gettext_lazy("Status"),
+    "kind": gettext_lazy("Origin"),
+    "status": FIELDS["status"],
     "owner": gettext_lazy("Owner"),
-    "attachment": gettext_lazy("Attached unasked"),
-    "dimension": gettext_lazy("Dimension"),
-    "category": gettext_lazy("Category"),
-    "persona": gettext_lazy("Persona"),
+    "attachment": gettext_lazy("Attachment"),
+    "dimension": FIELDS["dimension"],
+    "category": FIELDS["category"],
+    "persona": FIELDS["persona"],
     "tag": gettext_lazy("Tag"),
-    "entity": gettext_lazy("Catalog entities"),
+    "entity": FIELDS["entity_urns"],
     "about": gettext_lazy("What it is about"),
 }
-ABOUT = {"unsettled": gettext_lazy("Unsettled")}
+ABOUT = {"unsettled": gettext_lazy("Without an entity")}
 COLUMNS = {"tag": "tags", "entity": "entity_urns"}
 COUNTED = tuple(facets.FACETS)  # facets whose values are read from the memories themselves
 MAIN_FACETS = ("status", "owner")  # the others are folded
 OWNERS = {"": gettext_lazy("Everyone"), "me": gettext_lazy("Me")}
-KINDS = {"": gettext_lazy("Facts"), "conversation": gettext_lazy("From conversations")}
+KINDS = {"": gettext_lazy("Facts"), "conversation": gettext_lazy("Conversations")}
 # Whether others use a memory is shown to its owner, so a choice here shows the caller's own memories alone.
 ATTACHMENTS = {
     "": gettext_lazy("Any"),
@@ -62,22 +63,7 @@ ATTACHMENTS = {
     Attachment.NEVER.value: gettext_lazy("Mine, never"),
 }
 FIXED = {"kind": KINDS, "attachment": ATTACHMENTS}
-VALUES = {  # labels of fixed values
-    "active": gettext_lazy("Active"), "stale": gettext_lazy("Stale"), "superseded": gettext_lazy("Superseded"),
-    "archived": gettext_lazy("Archived"), "expired": gettext_lazy("No longer valid"),
-    "not_yet_valid": gettext_lazy("Not valid yet"), "knowledge": gettext_lazy("Knowledge"),
-    "event": gettext_lazy("Event"),
-    "entity": gettext_lazy("Entity"), "relationship": gettext_lazy("Relationship"),
-    "preference": gettext_lazy("Preference"), "correction": gettext_lazy("Correction"),
-    "business_context": gettext_lazy("Business context"), "data_quality": gettext_lazy("Data quality"),
-    "usage_guidance": gettext_lazy("Usage guidance"), "enhancement": gettext_lazy("Enhancement"),
-    "general": gettext_lazy("General"), "high": gettext_lazy("High"), "medium": gettext_lazy("Medium"),
-    "low": gettext_lazy("Low"), "private": gettext_lazy("Private"), "persona": gettext_lazy("Persona"),
-    "everyone": gettext_lazy("Everyone"), "user": gettext_lazy("User"),
-    "agent_discovery": gettext_lazy("Agent discovery"), "enrichment_gap": gettext_lazy("Enrichment gap"),
-    "automation": gettext_lazy("Automation"), "lineage_event": gettext_lazy("Lineage event"),
-    "note": gettext_lazy("Note"),
-}  # fmt: skip
+STATUSES = {"expired": gettext_lazy("No longer valid"), "not_yet_valid": gettext_lazy("Not valid yet")}
 
 
 @dataclass(frozen=True)
@@ -376,5 +362,5 @@ def label(facet: str, value: str) -> str:
         return ".".join(short_name(value).split(".")[-2:])  # the last two parts of the name identify the entity
     if facet in ("tag", "persona"):
         return value
-    fixed = {"owner": OWNERS, **FIXED, "about": ABOUT}.get(facet, VALUES)
-    return str(fixed.get(value) or value.replace("_", " ").capitalize())
+    fixed = {"owner": OWNERS, "status": STATUSES, "about": ABOUT, **FIXED}.get(facet, {})
+    return str(fixed.get(value) or title_of(value))

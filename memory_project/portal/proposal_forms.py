@@ -14,7 +14,8 @@ from knowledge.catalog.interface import entity_type
 from knowledge.changesets.change_request import CHANGE_TYPES, MAX_DETAIL, MAX_TARGET
 from knowledge.models import Insight
 from knowledge.operations import MAX_ACTIONS, Capture
-from memory_project.portal.form_fields import READERS, EntitiesField, form_field, scope_field
+from memory_project.portal.form_fields import EntitiesField, form_field, scope_field
+from memory_project.portal.labels import READERS
 from memory_project.web.error_labels import message_without_field
 
 COLUMN = "column:"
@@ -109,7 +110,7 @@ class ProposalForm(SuggestionForm):
     visibility = form_field(
         Capture,
         "visibility",
-        label=gettext_lazy("Who may read it once it is approved?"),
+        label=gettext_lazy("Readers once it is approved"),
         labels=READERS,
     )
     claim_names = ("content", "entity_urns", "category", "confidence", "visibility", "scope")

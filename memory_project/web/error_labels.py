@@ -19,7 +19,7 @@ LABELS = {
     "note": gettext_lazy("Your note"),
     "notes": gettext_lazy("Your note"),
     "reason": gettext_lazy("The reason"),
-    "visibility": gettext_lazy("Who may read it"),
+    "visibility": gettext_lazy("Readers"),
     "category": gettext_lazy("The category"),
     "ids": gettext_lazy("Your selection"),
     "cases": gettext_lazy("Your selection"),

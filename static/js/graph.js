@@ -5,7 +5,8 @@ function zoomable(frame) {
   const view = frame.querySelector(".graph-view");
   const svg = view.querySelector("svg");
   const [left, top, width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
-  const READABLE = 0.8; // pixels of a unit: names are then at least ten pixels high
+  const NAME = 12; // size of a name in units, as in the style sheet
+  const READABLE = 11; // smallest size of a name on the screen in pixels
   const MAX_SCALE = 4; // pixels of a unit when zoomed in as far as possible
   const STEP = 1.3;
   let box = { x: left, y: top, w: width, h: height };
@@ -18,12 +19,29 @@ function zoomable(frame) {
   function show(next) {
     const { width: w, height: h } = size();
     const smallest = Math.min(w / MAX_SCALE, width);
-    box.w = limit(next.w, smallest, Math.max(width, w / READABLE, height * (w / h)) * 1.2);
+    box.w = limit(next.w, smallest, Math.max(width, w, height * (w / h)) * 1.2);
     box.h = box.w * (h / w);
     // At least the middle of the view stays on the picture.
     box.x = limit(next.x, left - box.w / 2, left + width - box.w / 2);
     box.y = limit(next.y, top - box.h / 2, top + height - box.h / 2);
     svg.setAttribute("viewBox", `${box.x} ${box.y} ${box.w} ${box.h}`);
+    placeTexts(box.w / w);
+  }
+  // Names keep a readable size when the picture is small. A text that would cover another one is left out; the names
+  // of the nodes come first, in their order, which is that of the list. Links keep their names for screen readers.
+  const texts = [...svg.querySelectorAll(".node-name"), ...svg.querySelectorAll(".edge-label")];
+  let placed = 0;
+  function placeTexts(unit) {
+    if (Math.abs(unit - placed) < 0.01 * unit) return;
+    placed = unit;
+    svg.style.setProperty("--text-scale", Math.max(1, (unit * READABLE) / NAME));
+    for (const text of texts) text.classList.remove("covered");
+    const taken = [];
+    for (const [text, area] of texts.map((text) => [text, text.getBBox()])) {
+      const isCovered = taken.some((other) => area.x < other.x + other.width && other.x < area.x + area.width && area.y < other.y + other.height && other.y < area.y + area.height);
+      text.classList.toggle("covered", isCovered);
+      if (!isCovered) taken.push(area);
+    }
   }
   function centerOn(x, y, w = box.w) {
     const ratio = size().height / size().width;
@@ -103,19 +121,11 @@ function zoomable(frame) {
     dragged = 0;
   }, true);
 
-  // Where the whole picture would be too small to read, begin at its center.
-  function start() {
-    fit();
-    const scale = size().width / box.w;
-    if (scale >= READABLE) return;
-    const chosen = svg.querySelector("a[aria-current]") || svg.querySelector("a[data-x]");
-    centerOn(...nodeAt(chosen), size().width / READABLE);
-  }
-  start();
+  fit();
   let lastWidth = size().width;
   new ResizeObserver(() => {
     if (Math.abs(size().width - lastWidth) < 1) return;
     lastWidth = size().width;
-    start();
+    fit();
   }).observe(view);
 }

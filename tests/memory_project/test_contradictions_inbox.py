@@ -117,5 +117,5 @@ def test_of_two_people_who_settle_a_pair_at_once_the_second_learns_of_the_first(
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(outcome.partition(" by ")[0] for outcome in outcomes) == ["decided", "was settled"]
+    assert sorted(outcome.partition(" by ")[0] for outcome in outcomes) == ["decided", "was decided"]
     assert MemoryRecord.objects.filter(status="archived").count() == 1

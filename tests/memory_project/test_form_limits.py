@@ -43,7 +43,7 @@ FIELDS: dict[tuple[str, str], Field] = {
     ("portal/batch_preview.html", "note"): (memories.Forget, "reason"),
     ("portal/connect.html", "name"): (CreateToken, "name"),
     ("portal/memory/_insight.html", "reason"): (knowledge.Appeal, "notes"),
-    ("portal/memory/_text.html", "reason"): (memories.MarkFeedback, "note"),
+    ("portal/memory/_word.html", "reason"): (memories.MarkFeedback, "note"),
     ("portal/saved_views.html", "name"): (SaveView, "name"),
     ("review/_conflict.html", "note"): (knowledge.Reject, "review_notes"),
     ("review/_needs_more.html", "note"): (knowledge.NeedMore, "review_notes"),

@@ -318,7 +318,7 @@ def test_only_its_owner_sees_a_conversation(alice: Caller, alice_user: User, bob
     address = {"id": HOSTILE}
     html = browser.get(reverse("conversation"), address).content.decode()
     assert LONG in html
-    assert "long-term" in html
+    assert "kept as a memory" in html
     assert outsider.get(reverse("conversation"), address).status_code == 404
     assert "No conversations yet" in outsider.get(reverse("conversations")).content.decode()
     forget = reverse("forget-turn", args=[turn.pk])

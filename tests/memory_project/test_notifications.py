@@ -26,7 +26,7 @@ from memories.models import MemoryRecord
 from memories.operations import Erase, Forget, Reassign, Remember, Revise, Verify
 from memories.writing import erasure
 from memory_project.models import Notification, User, Webhook
-from memory_project.notifications import chat_channel, inbox, lists, notification_mails
+from memory_project.notifications import chat_channel, inbox, kinds, lists, notification_mails
 from tests.pages import browser
 
 pytestmark = pytest.mark.django_db
@@ -291,10 +291,15 @@ def test_users_choose_how_they_are_notified(
 ) -> None:
     settings.EMAIL_HOST = "mail.example"
     client = browser(alice_user)
-    settings_form = {"act": "notify", "way-approved": "mail", "way-rejected": "none", "time_zone": "Europe/Zurich"}
-    client.post(reverse("account"), settings_form)
+    client.post(reverse("account"), {"act": "locale", "time_zone": "Europe/Zurich"})
+    inbox.choose(alice, ways={"approved": "mail", "rejected": "none"})
+    client.post(reverse("account"), {"act": "notify", "way-insights": "", "way-memories": "none"})
     alice_user.refresh_from_db()
-    assert (alice_user.notify, alice_user.time_zone) == ({"approved": "mail", "rejected": "none"}, "Europe/Zurich")
+    memories = dict.fromkeys(kinds.TOPICS["memories"].kinds, "none")
+    assert (alice_user.notify, alice_user.time_zone) == (
+        {"approved": "mail", "rejected": "none", **memories},
+        "Europe/Zurich",
+    )
     first, second = propose(alice), propose(alice, "Refunds come a day late.")
     decisions.reject(cora, insight_id=second.pk, notes="no")
     decisions.approve(cora, insight_id=first.pk)
@@ -306,10 +311,27 @@ def test_users_choose_how_they_are_notified(
     (message,) = mail.outbox
     assert (message.to, "Tills close" in message.body) == (["alice@example.org"], False)
     assert notification_mails.send_due() == "0 sent"
-    for wrong in ({"way-approved": "pigeon"}, {"way-approved": "none", "time_zone": "Mars/Olympus"}):
-        client.post(reverse("account"), {"act": "notify", **wrong})
+    for wrong in ({"act": "notify", "way-insights": "pigeon"}, {"act": "locale", "time_zone": "Mars/Olympus"}):
+        client.post(reverse("account"), wrong)
         alice_user.refresh_from_db()
         assert (alice_user.notify["approved"], alice_user.time_zone) == ("mail", "Europe/Zurich")
+
+
+def test_the_account_offers_topics_instead_of_kinds(alice: Caller, alice_user: User, cora_user: User) -> None:
+    client = browser(alice_user)
+    page = client.get(reverse("account")).content.decode()
+    assert page.count('name="way-') == 4
+    assert "As chosen one by one" not in page
+    assert 'name="way-review"' in browser(cora_user).get(reverse("account")).content.decode()
+    inbox.choose(alice, ways={"approved": "none"})
+    assert "As chosen one by one" in client.get(reverse("account")).content.decode()
+    client.post(reverse("account"), {"act": "notify", "way-insights": "none"})
+    alice_user.refresh_from_db()
+    assert alice_user.notify == dict.fromkeys(kinds.TOPICS["insights"].kinds, "none")
+
+
+def test_every_kind_of_notification_belongs_to_one_topic() -> None:
+    assert sorted(kind for topic in kinds.TOPICS.values() for kind in topic.kinds) == sorted(kinds.KINDS)
 
 
 # -- webhooks ------------------------------------------------------------------------------------------------

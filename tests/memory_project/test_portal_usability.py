@@ -141,7 +141,7 @@ def test_sharing_and_moving_can_be_undone(ada: Caller, ada_user: User, alice: Ca
     ("act", "fields", "said"),
     [
         ("forget", {}, "Forgotten."),
-        ("share", {"visibility": "everyone"}, "visible to everyone"),
+        ("share", {"visibility": "everyone"}, "Everyone may read the memory now."),
         ("verify", {}, "Verified as still true."),
     ],
 )
@@ -179,5 +179,5 @@ def test_what_has_changed_nothing_offers_no_undo(alice_user: User, fact: MemoryR
     browser = Client()
     browser.force_login(alice_user)
     page = browser.post(f"/memories/{fact.pk}/share/", {"visibility": fact.visibility}, follow=True).content.decode()
-    assert "The memory is now visible" in page
+    assert "may read the memory now" in page
     assert f'action="/memories/{fact.pk}/undo/"' not in page

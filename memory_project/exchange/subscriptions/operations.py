@@ -27,7 +27,7 @@ class AddSubscription(Operation):
     branch: Annotated[str, Text(0, 200)] = Field("", description="The default branch if not given.")
     subfolder: Annotated[str, Text(0, 300)] = Field("", description="Only files below this folder are read.")
     persona: Annotated[str, Text(0, 60)] = Field("", description="Your active persona if not given.")
-    visibility: VisibilityName = Field(Visibility.PERSONA.value, description="Who may read the memories.")
+    visibility: VisibilityName = Field(Visibility.PERSONA.value, description="Readers of the memories.")
     interval_min: Minutes = 60
 
 

@@ -80,7 +80,7 @@ def steps_for(caller: Caller, error: ChangedMeanwhile) -> list[Happened]:
 
 def _happened(caller: Caller, step: DecisionStep) -> Happened:
     if step.kind == PROPOSAL_EDITED:
-        text = gettext("Its suggested changes, its visibility or the memory that it replaces were edited.")
+        text = gettext("Its suggested changes, its readers or the memory that it replaces were edited.")
         return Happened(text, None)
     by_colleague, by_oneself = SENTENCES.get(step.kind, SENTENCES["edited"])
     if step.by == caller.email:

@@ -289,8 +289,8 @@ def set_replaced_memory(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
-        chosen = gettext("When it is applied, the insight supersedes this memory: %(claim)s")
-        none = gettext("The insight supersedes no memory.")
+        chosen = gettext("When it is applied, the insight corrects this memory: %(claim)s")
+        none = gettext("The insight corrects no memory.")
         claim = Truncator(insight.replaces.content).chars(120) if insight.replaces else ""
         messages.success(request, chosen % {"claim": claim} if claim else none)
     return redirect(_address(insight_id, _queue(caller, request)))

@@ -12,6 +12,7 @@ from django.contrib.humanize.templatetags.humanize import naturaltime
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml
@@ -253,13 +254,25 @@ def badge(count: int) -> str:
 @register.filter
 def value_name(value: str) -> str:
     """Return the name of a fixed value of a memory, such as a status or category."""
-    return str(memory_list.VALUES.get(value) or words(value).capitalize())
+    return str(labels.title_of(value))
+
+
+@register.filter
+def as_sentence(text: str) -> str:
+    """Return the message of an error, which has neither a capital letter nor a full stop, as a sentence."""
+    return f"{capfirst(text)}." if text and text[-1] not in ".!?" else str(capfirst(text))
 
 
 @register.filter
 def outcome(text: str) -> str:
     """Return why a bulk action left a row as it was."""
     return gettext("needs no change") if text == UNCHANGED else visible_text(text)
+
+
+@register.filter
+def readers(record: MemoryRecord) -> str:
+    """Return who may read a memory."""
+    return labels.readers_of(record)
 
 
 @register.filter

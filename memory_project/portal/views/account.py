@@ -26,6 +26,7 @@ from foundation.database import identity
 from foundation.operations.errors import DomainError, Forbidden
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
+from knowledge.insights.queries import may_curate
 from memory_project.accounts import company_sign_in, connected_apps, mail, people, tokens
 from memory_project.models import AuditEvent, User
 from memory_project.notifications import inbox, kinds
@@ -135,16 +136,19 @@ class SignOut(auth.LogoutView):
 
 @login_required
 def account(request: HttpRequest) -> HttpResponse:
-    """Show the account. A POST changes the password or the preferences, or signs out all other browsers."""
+    """Show the account. A POST changes the password, the language or the notifications, or ends other sign-ins."""
     assert isinstance(request.user, User)  # guaranteed by login_required
     caller = caller_from_request(request, channel="portal")
     if request.method == "POST" and request.POST.get("act") == "end":
         return _end_access(request, caller, request.user)
     if request.method == "POST" and request.POST.get("act") == "notify":
-        return _save_preferences(request, caller)
+        return _save_notifications(request, caller)
+    if request.method == "POST" and request.POST.get("act") == "locale":
+        return _save_locale(request, caller)
     if request.method == "POST":
         require_passwords()
     form = PasswordChangeForm(request.user, request.POST or None)
+    del form.fields["old_password"].widget.attrs["autofocus"]  # the page is opened for many other reasons
     if request.method == "POST" and form.is_valid():
         form.save()
         update_session_auth_hash(request, form.user)
@@ -158,7 +162,7 @@ def account(request: HttpRequest) -> HttpResponse:
         "form": form,
         "sign_ins": sign_ins,
         "tokens_in_use": in_use,
-        "kinds": [(kind, entry.title, request.user.notify.get(kind, "portal")) for kind, entry in kinds.KINDS.items()],
+        "topics": _topics(caller, request.user),
         "ways": kinds.CHOICES,
         "has_digest": settings.DIGEST and mail.is_configured(),
         "wants_digest": request.user.notify.get(kinds.DIGEST) != "none",
@@ -171,11 +175,30 @@ def account(request: HttpRequest) -> HttpResponse:
     return render(request, "registration/account.html", context)
 
 
-def _save_preferences(request: HttpRequest, caller: Caller) -> HttpResponse:
-    ways = {kind: request.POST[f"way-{kind}"] for kind in (*kinds.KINDS, kinds.DIGEST) if f"way-{kind}" in request.POST}
+def _topics(caller: Caller, person: User) -> list[tuple[str, kinds.Topic, str]]:
+    """Return the topics of which the caller can be notified, each with its name and the way chosen."""
+    chosen = inbox.ways_by_topic(person)
+    hidden = set() if may_curate(caller) else {"review"}
+    return [(name, topic, chosen[name]) for name, topic in kinds.TOPICS.items() if name not in hidden]
+
+
+def _save_notifications(request: HttpRequest, caller: Caller) -> HttpResponse:
+    topics = {name: request.POST[f"way-{name}"] for name in kinds.TOPICS if f"way-{name}" in request.POST}
     try:
         with transaction.atomic():
-            inbox.choose(caller, ways=ways)
+            inbox.choose_topics(caller, ways=topics)
+            if "way-digest" in request.POST:
+                inbox.choose(caller, ways={kinds.DIGEST: request.POST["way-digest"]})
+    except DomainError as error:
+        messages.error(request, message_with_label(error))
+    else:
+        messages.success(request, gettext("Saved."))
+    return redirect("account")
+
+
+def _save_locale(request: HttpRequest, caller: Caller) -> HttpResponse:
+    try:
+        with transaction.atomic():
             people.set_time_zone(caller, name=request.POST.get("time_zone", ""))
             people.set_language(caller, code=request.POST.get("language", ""))
     except DomainError as error:

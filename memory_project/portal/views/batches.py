@@ -174,7 +174,7 @@ def _context(caller: Caller, batch: Batch) -> dict[str, object]:
         "label": label_of(batch.act),
         "kind": bulk_action.kind,
         "rows": [
-            (unit, texts.get(unit, gettext("no longer visible to you")), outcome) for unit, outcome in shown_outcomes
+            (unit, texts.get(unit, gettext("you may no longer read it")), outcome) for unit, outcome in shown_outcomes
         ],
         "unchanged_outcome": bulk_actions.UNCHANGED,
         "changed": _changed(caller, batch, refused_units) if batch.finished_at and batch.seen else [],

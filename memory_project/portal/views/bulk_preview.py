@@ -23,6 +23,7 @@ from foundation.people.permissions import caller_from_request
 from memories.models import MemoryRecord
 from memories.writing import bulk_actions
 from memories.writing.bulk_preview import BulkPreview, preview
+from memory_project.portal.labels import READERS
 from memory_project.portal.memory_list import Browse
 from memory_project.portal.redirects import local_page
 from memory_project.web.error_labels import message_with_label
@@ -42,13 +43,8 @@ ACTS = {
     "restore": Act(gettext_lazy("Restore memories"), gettext_lazy("Restore")),
     "verify": Act(gettext_lazy("Mark memories as still true"), gettext_lazy("Mark as still true")),
     "retag": Act(gettext_lazy("Change tags"), gettext_lazy("Change tags"), "tags"),
-    "share": Act(gettext_lazy("Change who may read memories"), gettext_lazy("Change readers"), "visibility"),
+    "share": Act(gettext_lazy("Change the readers of memories"), gettext_lazy("Change readers"), "visibility"),
     "reassign": Act(gettext_lazy("Move memories to another persona"), gettext_lazy("Move"), "persona"),
-}
-VISIBILITIES = {
-    "private": gettext_lazy("Only the owner"),
-    "persona": gettext_lazy("Members of the memory’s persona"),
-    "everyone": gettext_lazy("Everyone with an account"),
 }
 
 
@@ -66,7 +62,7 @@ def preview_batch(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "name": name, "act": ACTS[name], "choice": choice, "note": request.POST.get("note", ""), "back": back,
         "selection": ",".join(ids), "count": len(ids), "left_out": max(matching - len(ids), 0),
-        "max_units": bulk_actions.MAX_UNITS, "visibilities": VISIBILITIES, "personas": _personas(caller),
+        "max_units": bulk_actions.MAX_UNITS, "visibilities": READERS, "personas": _personas(caller),
         "chosen": {field: request.POST.get(field, "") for field in ("add", "remove", "visibility", "persona")},
     }  # fmt: skip
     if choice or not ACTS[name].choice:

@@ -36,12 +36,7 @@ def conversation_list(request: HttpRequest) -> HttpResponseBase:
     start = request.GET.get("from", "")
     offset = int(start) if start.isdecimal() and len(start) < 7 else 0
     threads, has_more = queries.threads(caller, offset)
-    context = {
-        "threads": threads,
-        "older": offset + queries.THREADS_SHOWN if has_more else 0,
-        "decisions": queries.decisions(caller).count(),
-        "cache": statistics.cache_rate(caller.email),
-    }
+    context = {"threads": threads, "older": offset + queries.THREADS_SHOWN if has_more else 0}
     return render(request, "conversations/list.html", context)
 
 

@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from foundation.operations.fields import UNSTORABLE
@@ -28,6 +28,7 @@ from knowledge.graph.search import graph_reading
 from knowledge.news import timeline
 from memory_project.portal import graph_scene
 from memory_project.portal.graph_picture import Picture, add_scene
+from memory_project.portal.labels import READERS
 from memory_project.portal.search.matching import SAME, score
 
 MAX_CATALOG = 12  # maximum number of lineage neighbors in the catalog that are drawn beside the chosen entity
@@ -35,13 +36,6 @@ MAX_MATCHES = 50  # maximum number of search results
 MAX_OBSERVATIONS = 200  # maximum number of observations shown of an entity
 MAX_RELATIONS = 100  # maximum number of relations listed of an entity
 MAX_DAYS = 36_500  # maximum number of days that the picture can go back
-
-
-WHO_READS = {
-    "private": gettext_lazy("Only its owner"),
-    "persona": gettext_lazy("Its persona"),
-    "everyone": gettext_lazy("Everyone with an account"),
-}
 
 
 @dataclass(frozen=True)
@@ -115,7 +109,7 @@ def graph(request: HttpRequest) -> HttpResponse:
         "matches": [(entity, choice.address(node=entity.number, expanded=[])) for entity in matches],
         "max_loaded": drawing.MAX_LOADED if contents.is_cut else None,
         "may_share": bool(choice.graph.created_by) and caller.can_edit_for(choice.graph.created_by),
-        "visibilities": WHO_READS,
+        "visibilities": READERS,
         "overview": choice.address(node="", cluster="", depth="", expanded=[]),
         **shown,
     }
@@ -232,7 +226,7 @@ def _target(choice: Choice, number: int, style: str) -> str:
 def share_graph(request: HttpRequest, graph_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     graphs.share(caller, graph_id=graph_id, visibility=request.POST.get("visibility", ""))
-    messages.success(request, gettext("Sharing settings saved."))
+    messages.success(request, gettext("Readers saved."))
     return redirect(f"{reverse('graph')}?graph={graph_id.hex}")
 
 

@@ -10,7 +10,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
-from django.utils.translation import gettext, gettext_lazy, ngettext
+from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from foundation.operations.errors import DomainError, Invalid
@@ -21,14 +21,9 @@ from memories import queries
 from memory_project.exchange.imports import jobs, report, staging, taking_over
 from memory_project.exchange.imports.formats import FORMATS
 from memory_project.exchange.imports.models import Import, ImportRow, ImportState, RowOutcome
+from memory_project.portal.labels import READERS
 from memory_project.web import locale
 from memory_project.web.error_labels import message_with_label
-
-READERS = [
-    ("private", gettext_lazy("Only me")),
-    ("persona", gettext_lazy("My persona")),
-    ("everyone", gettext_lazy("Everyone with an account")),
-]
 
 
 @login_required

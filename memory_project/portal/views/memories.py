@@ -59,6 +59,7 @@ from memories.writing.verification import last_verifications
 from memory_project.portal import onboarding
 from memory_project.portal.form_fields import posted
 from memory_project.portal.forms import MemoryForm, MoveForm, ShareForm
+from memory_project.portal.memory_history import shown_changes
 from memory_project.portal.memory_list import Browse
 from memory_project.portal.pages.default_views import default_view
 from memory_project.portal.redirects import local_page
@@ -135,8 +136,9 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "traces": traces,
         "own_word": own_feedback,
         "mark_counts": feedback.counts_for_others(caller, record),
-        "chain": list(zip(versions, [None, *versions], strict=False)),
+        "versions": versions,
         "history": changes,
+        "changes": shown_changes(changes, versions),
         "is_asked": entity_assignment.is_asked(caller, record),
         "offer": entity_assignment.offer(caller, [record]),
         "is_settled_now": may_change and is_settled_by(caller, changes),
@@ -267,10 +269,10 @@ def _verify(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 def _share(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     record = services.share(caller, posted(Share, request, "visibility", record_id=record_id))
     if record.visibility == Visibility.PRIVATE:
-        return gettext("The memory is now visible to its owner only.")
+        return gettext("Only its owner may read the memory now.")
     if record.visibility == Visibility.EVERYONE:
-        return gettext("The memory is now visible to everyone.")
-    return gettext("The memory is now visible to the persona %(persona)s.") % {"persona": record.persona}
+        return gettext("Everyone may read the memory now.")
+    return gettext("The persona %(persona)s may read the memory now.") % {"persona": record.persona}
 
 
 def _reassign(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
@@ -327,9 +329,9 @@ def _settle(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     if record.pending_message:
         return gettext("Your answer waits for a curator, because the memory is approved.")
     if not record.entity_urns:
-        return gettext("Settled: it is about nothing in the catalog.")
+        return gettext("It is about nothing in the catalog.")
     about = ", ".join(map(entity_name, record.entity_urns))
-    return gettext("Settled: it is about %(names)s.") % {"names": about}
+    return gettext("It is about %(names)s.") % {"names": about}
 
 
 def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:

@@ -99,7 +99,7 @@ def _news(caller: Caller, week: Week) -> dict[str, Any]:
         "kinds": {
             analyst.NEW: gettext("new"),
             analyst.CORRECTED: gettext("correction"),
-            analyst.STALE: gettext("may be out of date"),
+            analyst.STALE: gettext("is stale"),
             analyst.SUPERSEDED: gettext("corrected since"),
         },
         **(now if week.is_current else {}),
