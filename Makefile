@@ -17,7 +17,7 @@ endif
 # Tests and commands start Python a hundred times, and each start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run install browser programs check lint messages settings types test test-inside test-outside check-operations costs bench faults interop simulate fuzz coverage format \
+.PHONY: help run install browser programs check lint messages settings types test test-inside test-outside check-operations costs bench pictures faults interop simulate fuzz coverage format \
 	lock dist clean
 
 help: ## list the targets
@@ -111,6 +111,9 @@ test-outside: $(VENV)/check ## tests with browsers and servers
 
 check-operations: programs ## tests with several machines, replicas, kills, containers and upgrades
 	@$(BIN)/python -m pytest tests/operations
+
+pictures: browser ## take the pictures of the README in an installation with the demo
+	@$(BIN)/python -m tests.e2e.readme_pictures
 
 faults: $(VENV)/check ## let faults happen to running installations, and print what was lost (docs/faults.md)
 	@$(BIN)/python -m tests.faults

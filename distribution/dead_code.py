@@ -44,7 +44,6 @@ WORD = re.compile(r"\w+")
 PATH = re.compile(r"[\w.:-]+")
 # What is left, and why it stays.
 EXCEPTIONS = {
-    "has_curate_permission": "the admin calls it for actions with the permission `curate`",
     "to_url": "Django calls it on converters of paths",
     "db_for_read": "Django calls it on routers",
     "db_for_write": "Django calls it on routers",
@@ -55,6 +54,7 @@ EXCEPTIONS = {
     "do_GET": "http.server calls it",
     "BearerScheme": "drf-spectacular finds it as a subclass",
     "process_exception": "Django calls it on middleware",
+    "SHORT_DATE_FORMAT": "Django reads it from the module of formats",
 }
 
 

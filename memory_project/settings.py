@@ -444,6 +444,7 @@ WEBHOOK_PRIVATE_HOSTS = [host.lower() for host in env.list_of_strings("WEBHOOK_P
 LANGUAGE_CODE = "en"  # of tools, REST answers, logs and background work; pages use the user's language
 LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("es", "Español")]
 LOCALE_PATHS = [(BASE_DIR if IS_CHECKOUT else BASE_DIR / "memory_project") / "locale"]
+FORMAT_MODULE_PATH = "memory_project.formats"
 TIME_ZONE = env.time_zone("TIME_ZONE", "UTC")  # time zone of the times on pages
 USE_TZ = True
 STATIC_URL = "/static/"

@@ -15,6 +15,7 @@ from memory_project.mcp.reference import reference
 from memory_project.mcp.tool_list import enabled_tools
 from memory_project.mcp.tool_selection import denied
 from tests.docs_tables import ROOT, table
+from tests.e2e.readme_pictures import PICTURES
 
 
 def test_the_page_of_settings_is_that_of_the_code() -> None:
@@ -65,6 +66,11 @@ def test_every_test_that_the_threat_model_names_exists() -> None:
     }
     assert names
     assert names <= defined
+
+
+def test_the_readme_shows_the_pictures_that_are_taken() -> None:
+    shown = set(re.findall(r"docs/img/([\w-]+)\.png", (ROOT / "README.md").read_text()))
+    assert shown == set(PICTURES) == {file.stem for file in (ROOT / "docs" / "img").iterdir()}
 
 
 def test_links_between_documents_have_existing_targets() -> None:

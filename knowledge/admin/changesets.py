@@ -150,8 +150,8 @@ class ChangesetAdmin(ReadOnlyAdmin):
             changeset.sources = visible_sources(admin_caller(request), changeset)  # type: ignore[attr-defined]
         return changeset
 
-    def portal_link(self, row: Changeset) -> Link:
-        return Link(gettext("Open, roll back or export"), url_for("changeset", row.pk.hex))
+    def portal_links(self, request: HttpRequest, row: Changeset) -> Sequence[Link]:
+        return [Link(gettext("Open, roll back or export"), url_for("changeset", row.pk.hex))]
 
     def links(self, request: HttpRequest, row: Changeset) -> Mapping[str, Sequence[Link]]:
         entities = dict.fromkeys([row.entity_urn, *(change.urn for change in row.changes.all())])

@@ -29,6 +29,7 @@ from knowledge.review.review_page import QUESTIONS, REASONS, effect_of
 from memories.admin.actions import AdminAct
 from memories.admin.base import (
     ConditionFilter,
+    NameSearch,
     PersonaFilter,
     PickFilter,
     ReadOnlyAdmin,
@@ -77,6 +78,13 @@ def preview_application(caller: Caller, insights: Sequence[Insight]) -> list[Saf
     return lines
 
 
+def not_own(caller: Caller, rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Filter to the insights that the caller may decide about: those of the personas held, but not one's own."""
+    if caller.is_admin:
+        return rows
+    return rows.filter(record__persona__in=caller.personas).exclude(record__created_by=caller.email)
+
+
 def in_states(*states: str) -> Any:
     return lambda caller, rows: rows.filter(state__in=states)
 
@@ -96,6 +104,7 @@ ACTS = [
             "those of personas that you don't hold are skipped and stay undecided."
         ),
         permissions=CURATES,
+        narrow=not_own,
         fits=UNDECIDED,
         versions=versions_of,
         preview=preview_approval,
@@ -107,6 +116,7 @@ ACTS = [
         needs_reason=True,
         reasons=tuple(REASONS),
         permissions=CURATES,
+        narrow=not_own,
         fits=UNDECIDED | Q(state=InsightState.APPROVED),
         versions=versions_of,
     ),
@@ -117,6 +127,7 @@ ACTS = [
         needs_reason=True,
         reasons=tuple(QUESTIONS),
         permissions=CURATES,
+        narrow=not_own,
         fits=UNDECIDED,
         versions=versions_of,
     ),
@@ -203,10 +214,11 @@ STORED = ("suggested_actions", "pending_edit", "question_at", "reviewed_at", "ap
 
 
 @admin.register(Insight)
-class InsightAdmin(ReadOnlyAdmin):
-    list_display = [
-        "text", "kind", "author", "captured_at", "decision",
-    ]  # fmt: skip
+class InsightAdmin(NameSearch, ReadOnlyAdmin):
+    owner_column = "record__created_by"
+    entities_column = "record__entity_urns"
+    list_display = ["text", "badge", "category", "author", "captured_at", "decided_by"]
+    more_columns = ("confidence", "notes", "colleague")
     list_filter = [
         "state", "record__category", "record__confidence", InsightPersonaFilter, EntityFilter, AuthorFilter,
         WaitsForAuthor, "assignee",
@@ -214,7 +226,7 @@ class InsightAdmin(ReadOnlyAdmin):
     date_hierarchy = "record__created_at"
     ordering = ["-record__created_at"]
     search_fields = ["record__content", "record__created_by"]
-    search_help_text = gettext_lazy("Search by words of the text, an author, or the URN of an entity.")
+    search_help_text = gettext_lazy("Words of the text, a person, or the name or URN of an entity.")
     fieldsets = [(None, {"fields": SHOWN}), ("Stored values", {"classes": ["collapse"], "fields": STORED})]
     readonly_fields = [*SHOWN, *STORED]
     actions = [act.as_action() for act in ACTS]
@@ -227,7 +239,8 @@ class InsightAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Insight]:
         rows = Insight.objects.visible_to(admin_caller(request)).select_related("record", "changeset")
-        return with_name(rows.defer("record__search"), "record__created_by")
+        named = with_name(rows.defer("record__search"), "record__created_by")
+        return with_name(named, "reviewed_by", "reviewer_name")
 
     def has_curate_permission(self, request: HttpRequest) -> bool:
         return may_curate(admin_caller(request))
@@ -238,8 +251,12 @@ class InsightAdmin(ReadOnlyAdmin):
             insight.visible_chain = chain(admin_caller(request), insight.record)  # type: ignore[attr-defined]
         return insight
 
-    def portal_link(self, row: Insight) -> Link:
-        return Link(gettext("Open in the review"), url_for("insight", row.pk.hex))
+    def portal_links(self, request: HttpRequest, row: Insight) -> Sequence[Link]:
+        page = Link(gettext("Open in the review"), url_for("insight", row.pk.hex))
+        is_open = row.state in (InsightState.PENDING, InsightState.APPROVED)
+        if not is_open or not self.has_curate_permission(request):
+            return [page]
+        return [page, Link(gettext("Edit"), url_for("edit-insight", row.pk.hex))]
 
     def links(self, request: HttpRequest, row: Insight) -> Mapping[str, Sequence[Link]]:
         caller = admin_caller(request)
@@ -253,13 +270,6 @@ class InsightAdmin(ReadOnlyAdmin):
     def history_lines(self, request: HttpRequest, row: Insight) -> Sequence[HistoryLine]:
         return lines_about(admin_caller(request), row.record, getattr(row, "visible_chain", [row.record]))
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Insight], search_term: str
-    ) -> tuple[QuerySet[Insight], bool]:
-        if search_term.startswith("urn:li:"):
-            return queryset.filter(record__entity_urns__contains=[search_term.strip()]), False
-        return super().get_search_results(request, queryset, search_term)
-
     @admin.display(description=gettext_lazy("insight"))
     def content(self, insight: Insight) -> str:
         return show_invisible(insight.record.content)
@@ -269,21 +279,19 @@ class InsightAdmin(ReadOnlyAdmin):
         text = Truncator(show_invisible(insight.record.content)).chars(200)
         return stacked(text, entity_names(insight.record.entity_urns))
 
-    @admin.display(description=gettext_lazy("state"), ordering="state")
-    def kind(self, insight: Insight) -> SafeString:
-        record = insight.record
-        kinds = f"{record.get_category_display()}, {record.get_confidence_display()}".lower()
-        return stacked(self.badge(insight), kinds)
-
     @admin.display(description=gettext_lazy("captured by"), ordering="record__created_by")
     def author(self, insight: Insight) -> SafeString:
-        name = person(insight.record.created_by, getattr(insight, "person_name", None))
-        return stacked(name, insight.record.persona)
+        return person(insight.record.created_by, getattr(insight, "person_name", None))
 
-    @admin.display(description=gettext_lazy("decision"), ordering="reviewed_at")
-    def decision(self, insight: Insight) -> SafeString:
-        assignment = gettext("handed to %(person)s") % {"person": insight.assignee} if insight.assignee else ""
-        return stacked(self.notes(insight), assignment)
+    @admin.display(description=gettext_lazy("decided by"), ordering="reviewed_at")
+    def decided_by(self, insight: Insight) -> SafeString | str:
+        if not insight.reviewed_by:
+            return "–"
+        return person(insight.reviewed_by, getattr(insight, "reviewer_name", None))
+
+    @admin.display(description=gettext_lazy("handed to"))
+    def colleague(self, insight: Insight) -> str:
+        return insight.assignee or "–"
 
     @admin.display(description=gettext_lazy("state"), ordering="state")
     def badge(self, insight: Insight) -> SafeString:
@@ -306,9 +314,9 @@ class InsightAdmin(ReadOnlyAdmin):
     def captured_at(self, insight: Insight) -> str:
         return age(insight.record.created_at)
 
-    @admin.display(description=gettext_lazy("decision"))
+    @admin.display(description=gettext_lazy("note of the decision"))
     def notes(self, insight: Insight) -> str:
-        return f"{insight.reviewed_by}: {insight.review_notes}" if insight.review_notes else insight.reviewed_by
+        return show_invisible(insight.review_notes) or "–"
 
     @admin.display(description=gettext_lazy("changes to the catalog"))
     def effect(self, insight: Insight) -> SafeString:

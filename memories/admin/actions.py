@@ -53,7 +53,7 @@ class AdminAct:
     preview: Callable[[Caller, Sequence[Any]], Sequence[Any]] = as_they_are  # a text for each row, about the effect
     versions: Callable[[Collection[Any]], Mapping[UUID, str]] | None = None  # tokens of the rows' states
     narrow: Callable[[Caller, Rows], Rows] = lambda caller, rows: rows  # filters to rows that the caller may act on
-    fits: Q | None = None  # the page of a row offers the action only if the row fits; in lists, the service decides
+    fits: Q | None = None  # the state in which a row can be acted on; what becomes of another one, the service says
 
     def offered(self, caller: Caller, rows: Rows) -> Rows:
         rows = self.narrow(caller, rows)
@@ -72,12 +72,13 @@ class AdminAct:
 def confirm(model_admin: Any, request: HttpRequest, rows: QuerySet[Any], act: AdminAct) -> HttpResponse | None:
     """Show the confirmation page, or start the batch if the request confirms it.
 
-    The page lists the first SHOWN rows. The batch contains every selected row that `narrow` keeps.
+    The page lists the first SHOWN rows, and says how many of the selected ones are left out. The batch contains every
+    selected row that the action is offered for, and the rows that were shown on the page.
     """
     caller = caller_from_request(request, channel="admin")
     chosen_count = rows.count()
     chosen = rows
-    rows = act.narrow(caller, rows)
+    rows = act.offered(caller, rows)
     total = rows.count()
     problem = _problem(request, act, total) if "confirm" in request.POST else ""
     is_all = request.POST.get("select_across") == "1"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import flatten
 from django.contrib.auth import get_user_model
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, Func, OuterRef, Q, QuerySet, Subquery, TextField, Value
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -21,6 +22,10 @@ from foundation.people.models import Persona
 from memories.admin.lists import ListPage, admin_caller
 from memories.admin.rows import RowPage
 
+EMPTY: tuple[Any, ...] = ("", None, [], {})  # values of fields that a page lists at its end
+MAX_PEOPLE = 50  # maximum number of people whose rows a search for a name finds
+# A name as lists show it, such as sales.orders. Other words are searched in the text alone.
+ENTITY_NAME = re.compile(r"[\w-]+(\.[\w-]+)+")
 __all__ = ["ListPage", "RowPage", "admin_caller"]
 
 
@@ -42,6 +47,22 @@ class ReadOnlyAdmin(ExportsList):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return the fields of the page, without those that the row leaves empty: those are listed at the end."""
+        fieldsets = super().get_fieldsets(request, obj)
+        if obj is None or len(fieldsets) < 2:
+            return fieldsets
+        (title, shown), *others = fieldsets
+        empty = {name for name in shown["fields"] if getattr(obj, str(name), True) in EMPTY}
+        kept = [name for name in shown["fields"] if name not in empty]
+        rest = [name for name in shown["fields"] if name in empty]
+        heading, folded = others[-1]
+        return [
+            (title, {**shown, "fields": kept}),
+            *others[:-1],
+            (heading, {**folded, "fields": [*folded["fields"], *rest]}),
+        ]
+
     def shown_names(self, request: HttpRequest) -> Sequence[str]:
         details = [str(name) for name in flatten(self.get_fields(request))]
         return [*super().shown_names(request), *details]
@@ -62,6 +83,34 @@ class OperatorsOnly(ReadOnlyAdmin):
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
+
+
+class NameSearch(ExportsList):
+    """A list that is searched by what its rows show: words of the text, names of people, and names of entities."""
+
+    owner_column = ""
+    entities_column = ""
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        term = search_term.strip()
+        if term.startswith("urn:li:"):
+            return queryset.filter(**{f"{self.entities_column}__contains": [term]}), False
+        is_name = bool(ENTITY_NAME.fullmatch(term))
+        if is_name:
+            urns = Func(F(self.entities_column), Value(" "), function="array_to_string", output_field=TextField())
+            queryset = queryset.alias(urns_text=urns)
+        found, has_duplicates = super().get_search_results(request, queryset, search_term)
+        if not term:
+            return found, has_duplicates
+        if is_name:
+            found |= queryset.filter(urns_text__icontains=term)
+        people = get_user_model()._default_manager.filter(Q(name__icontains=term) | Q(email__icontains=term))
+        # Looked up first, because the planner can't estimate the rows of an unknown list of people.
+        if emails := list(people.values_list("email", flat=True)[:MAX_PEOPLE]):
+            found |= queryset.filter(**{f"{self.owner_column}__in": emails})
+        return found, has_duplicates
 
 
 class PickFilter(admin.SimpleListFilter):
@@ -153,10 +202,10 @@ def moment(at: Any) -> str:
     return date_format(timezone.localtime(at), "SHORT_DATETIME_FORMAT") if at else "–"
 
 
-def with_name(rows: QuerySet[Any], column: str) -> QuerySet[Any]:
-    """Annotate rows with `person_name`: the name of the person whose e-mail address the column holds."""
+def with_name(rows: QuerySet[Any], column: str, name: str = "person_name") -> QuerySet[Any]:
+    """Annotate rows with the name of the person whose e-mail address the column holds."""
     people = get_user_model()._default_manager.filter(email=OuterRef(column))
-    named: QuerySet[Any] = rows.annotate(person_name=Subquery(people.values("name")[:1]))
+    named: QuerySet[Any] = rows.annotate(**{name: Subquery(people.values("name")[:1])})
     return named
 
 

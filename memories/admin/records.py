@@ -22,6 +22,7 @@ from memories import queries
 from memories.admin.actions import AdminAct
 from memories.admin.base import (
     ConditionFilter,
+    NameSearch,
     PersonaFilter,
     PickFilter,
     ReadOnlyAdmin,
@@ -173,11 +174,11 @@ SHOWN = (
 
 
 @admin.register(MemoryRecord)
-class MemoryRecordAdmin(ReadOnlyAdmin):
-    list_display = [
-        "fact", "kind", "owner", "captured", "stale_reason",
-    ]  # fmt: skip
-    more_columns: tuple[str, ...] = ("reported",)
+class MemoryRecordAdmin(NameSearch, ReadOnlyAdmin):
+    owner_column = "created_by"
+    entities_column = "entity_urns"
+    list_display = ["fact", "badge", "category", "owner", "readers", "captured"]
+    more_columns: tuple[str, ...] = ("confidence", "dimension", "stale_reason", "reported")
     list_filter = [
         "status", "category", "confidence", "dimension", "visibility", PersonaFilter, EntityFilter, AuthorFilter,
         TagFilter, ReportedFilter, ValidityFilter, "source", "tier",
@@ -185,7 +186,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
     date_hierarchy = "created_at"
     ordering = ["-created_at"]
     search_fields = ["content"]
-    search_help_text = gettext_lazy("Words of the text, or the URN of an entity.")
+    search_help_text = gettext_lazy("Words of the text, a person, or the name or URN of an entity.")
     fieldsets = [
         (None, {"fields": SHOWN}),
         (gettext_lazy("Stored fields"), {"classes": ["collapse"], "fields": STORED}),
@@ -216,8 +217,12 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
             record.visible_reports = reports_about(caller, record)  # type: ignore[attr-defined]
         return record
 
-    def portal_link(self, row: MemoryRecord) -> Link:
-        return Link(gettext("Open in the portal"), url_for("memory", row.pk.hex))
+    def portal_links(self, request: HttpRequest, row: MemoryRecord) -> Sequence[Link]:
+        page = Link(gettext("Open in the portal"), url_for("memory", row.pk.hex))
+        is_open = row.status in (Status.ACTIVE, Status.STALE)
+        if not is_open or not admin_caller(request).can_edit_for(row.created_by):
+            return [page]
+        return [page, Link(gettext("Edit"), url_for("edit-memory", row.pk.hex))]
 
     def history_lines(self, request: HttpRequest, row: MemoryRecord) -> Sequence[HistoryLine]:
         return lines_about(admin_caller(request), row, getattr(row, "visible_chain", [row]))
@@ -229,17 +234,16 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
     def fact(self, record: MemoryRecord) -> SafeString:
         return stacked(Truncator(show_invisible(record.content)).chars(MAX_FACT), entity_names(record.entity_urns))
 
-    @admin.display(description=gettext_lazy("status"), ordering="status")
-    def kind(self, record: MemoryRecord) -> SafeString:
-        return stacked(
-            self.badge(record), f"{record.get_category_display()}, {record.get_confidence_display()}".lower()
-        )
-
     # Not `author`: a column of the table has this name.
     @admin.display(description=gettext_lazy("owner"), ordering="created_by")
     def owner(self, record: MemoryRecord) -> SafeString:
-        name = person(record.created_by, getattr(record, "person_name", None))
-        return stacked(name, f"{record.persona}, {record.get_visibility_display().lower()}")
+        return person(record.created_by, getattr(record, "person_name", None))
+
+    @admin.display(description=gettext_lazy("readers"), ordering="visibility")
+    def readers(self, record: MemoryRecord) -> str:
+        if record.visibility == Visibility.PERSONA:
+            return gettext("Persona %(persona)s") % {"persona": record.persona}
+        return record.get_visibility_display()
 
     @admin.display(description=gettext_lazy("status"), ordering="status")
     def badge(self, record: MemoryRecord) -> SafeString:
@@ -260,13 +264,6 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("reported by agents"))
     def agent_reports(self, record: MemoryRecord) -> SafeString:
         return report_list(getattr(record, "visible_reports", None))
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[MemoryRecord], search_term: str
-    ) -> tuple[QuerySet[MemoryRecord], bool]:
-        if search_term.startswith("urn:li:"):
-            return queryset.filter(entity_urns__contains=[search_term.strip()]), False
-        return super().get_search_results(request, queryset, search_term)
 
 
 def _open_reports() -> Subquery:
@@ -316,7 +313,7 @@ def batch_links(caller: Caller, record: MemoryRecord) -> list[Link]:
 class StaleMemoryAdmin(MemoryRecordAdmin):
     """Stale memories that the user may decide about, longest stale first."""
 
-    list_display = ["fact", "stale_reason", "waits", "kind", "owner", "last_verified_at"]
+    list_display = ["fact", "stale_reason", "waits", "owner", "last_verified_at"]
     more_columns = ()
     list_filter = ["category", "confidence", PersonaFilter, EntityFilter, AuthorFilter]
     date_hierarchy = "stale_at"
@@ -346,7 +343,7 @@ class StaleMemoryAdmin(MemoryRecordAdmin):
 class CorrectionAdmin(MemoryRecordAdmin):
     """Memories that superseded another memory, with the text of that memory if the user may read it."""
 
-    list_display = ["fact", "before", "kind", "owner", "captured"]
+    list_display = ["fact", "before", "badge", "owner", "captured"]
     more_columns = ()
     list_filter = ["status", "category", PersonaFilter, EntityFilter, AuthorFilter]
     actions = [act.as_action() for act in (FORGET, CORRECT, RESTORE)]

@@ -72,9 +72,9 @@ class RowPage(admin.ModelAdmin[Any]):
     def row_title(self, row: Any) -> str:
         return show_invisible(Truncator(capfirst(str(row))).chars(120))
 
-    def portal_link(self, row: Any) -> Link | None:
-        """Return the link to the row's page in the portal."""
-        return None
+    def portal_links(self, request: HttpRequest, row: Any) -> Sequence[Link]:
+        """Return links to the row's page in the portal, and to what is done there."""
+        return []
 
     def links(self, request: HttpRequest, row: Any) -> Mapping[str, Sequence[Link]]:
         """Return links to other rows that belong to this one, by the heading above them."""
@@ -152,7 +152,7 @@ class RowPage(admin.ModelAdmin[Any]):
             context |= {
                 "title": self.row_title(obj),
                 "subtitle": None,
-                "portal_link": self.portal_link(obj),
+                "portal_links": self.portal_links(request, obj),
                 "row_actions": self.row_actions(request, obj),
                 "links": {title: links for title, links in self.links(request, obj).items() if links},
                 "history": (lines := self.history_lines(request, obj)),

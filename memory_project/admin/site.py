@@ -12,7 +12,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
 
 from knowledge.freshness import stale_detection
-from memory_project.admin.tables import SECTIONS, TITLES
+from memory_project.admin.tables import PAGES, SECTIONS, TITLES
 
 
 class CommonplaceAdminSite(AdminSite):
@@ -105,6 +105,9 @@ class CommonplaceAdminSite(AdminSite):
         sections: dict[str, list[dict[str, Any]]] = {}
         for heading, tables in SECTIONS.items():
             rows = [{**visible.pop(label), "title": title} for label, title in tables.items() if label in visible]
+            for row in rows:
+                if page := PAGES.get(row["model"]._meta.label_lower):
+                    row["admin_url"] = reverse(page)
             if rows:
                 sections[str(heading)] = rows
         for model in visible.values():  # of apps that a company has added

@@ -71,4 +71,6 @@ SECTIONS: Mapping[Promise, Mapping[str, Promise]] = {
         "memories.indexjob": gettext_lazy("Index jobs"),
     },
 }
+# Tables with a page of their own, which does more than the list.
+PAGES: Mapping[str, str] = {"memory_project.user": "admin:people"}
 TITLES: Mapping[str, Promise] = {label: title for tables in SECTIONS.values() for label, title in tables.items()}

@@ -22,6 +22,8 @@ OF_KEYS = {
     "my-insight": "/insights/#i-{}",
     "inbox": "/inbox/",
     "contradictions": "/inbox/?kind=contradiction",
+    "edit-memory": "/memories/{}/edit/",
+    "edit-insight": "/review/{}/edit/",
     "question": "/inbox/?kind=question#case-{}",
     "suggestion": "/inbox/?kind=suggestion#case-{}",
     "stale": "/inbox/?kind=stale",

@@ -5,6 +5,8 @@ The terms among them are those of the glossary in docs/architecture.md, and page
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.utils.functional import Promise
 from django.utils.text import capfirst
 from django.utils.translation import gettext, gettext_lazy
@@ -188,7 +190,8 @@ def title_of(value: str) -> str | Promise:
 
     It is translated when it is shown, since forms are built once for all languages.
     """
-    title: str | Promise = capfirst(LABELS.get(value) or value.replace("_", " "))
+    label: Any = LABELS.get(value) or value.replace("_", " ")
+    title: str | Promise = capfirst(label)
     return title
 
 

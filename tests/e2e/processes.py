@@ -33,21 +33,21 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, str(ROOT / "manage.py"), *arguments]
 
 
-def environment(home: Path, port: int) -> dict[str, str]:
+def environment(home: Path, port: int, **changed: str) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if name != "DATABASE_POOL_SIZE"}
     settings = {"COMMONPLACE_HOME": str(home), "COMMONPLACE_PORT": str(port), "EMBEDDING_PROVIDER": "deterministic"}
-    return {**inherited, **settings, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
+    return {**inherited, **settings, **changed, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
 
 
 START_WITHIN_S = 240  # on a busy machine; a quiet one needs 15 s
 
 
 @contextmanager
-def up(home: Path, port: int, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def up(home: Path, port: int, *arguments: str, **changed: str) -> Iterator[subprocess.Popen[str]]:
     with open(home / "up.log", "w") as log:
         process = subprocess.Popen(
             command("up", *arguments),
-            env=environment(home, port),
+            env=environment(home, port, **changed),
             cwd=ROOT,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 import pytest
 from django.contrib.admin.sites import site
 from django.contrib.auth.models import Permission
 from django.test import RequestFactory
 from django.urls import reverse
 
+from foundation.links import url_for
 from foundation.people.caller import Caller
 from knowledge.admin.changesets import ChangesetAdmin
 from knowledge.admin.insights import InsightAdmin
@@ -165,7 +168,7 @@ def test_a_confirmation_page_shows_the_effect_on_the_rows(
     cora_user: User, alice: Caller, cora: Caller, insight: Insight
 ) -> None:
     client = browser(cora_user)
-    assert "visibility once approved: persona" in run_action(client, "approve", insight.pk).content.decode()
+    assert "readers once approved: persona" in run_action(client, "approve", insight.pk).content.decode()
     none_yet = run_action(client, "apply", insight.pk).content.decode()
     assert "This action doesn’t apply to any of the selected rows." in none_yet
     run_action(client, "approve", insight.pk, confirm="1")
@@ -201,8 +204,9 @@ def test_an_action_with_a_choice_asks_for_it(
     )
     fact.refresh_from_db()
     assert fact.status == "superseded"
+    other = services.remember(alice, Remember(content="Orders of a day are complete at ten.")).record
     two_rows = run_action(
-        client, "correct", fact.pk, insight.pk, list_url=list_url, confirm="1", choice="Revenue is another thing."
+        client, "correct", other.pk, insight.pk, list_url=list_url, confirm="1", choice="Revenue is another thing."
     )
     assert (two_rows.status_code, "Choose a single row" in two_rows.content.decode()) == (400, True)
 
@@ -291,3 +295,39 @@ def test_batches_are_listed_and_undone(ada_user: User, ada: Caller, fact: Memory
     run_action(browser(ada_user), "undo", batch.pk, list_url=list_url)
     fact.refresh_from_db()
     assert fact.status == "active"
+
+
+@pytest.mark.parametrize("term", ["Alice Arden", "alice arden", "Arden", "alice@example", "sales.orders", ORDERS])
+def test_lists_are_searched_by_what_their_rows_show(ada_user: User, insight: Insight, term: str) -> None:
+    for name in ("admin:knowledge_insight_changelist", "admin:memories_memoryrecord_changelist"):
+        page = text(browser(ada_user), reverse(name) + "?" + urlencode({"q": term}))
+        assert "1 row" in page, name
+        page = text(browser(ada_user), reverse(name) + "?" + urlencode({"q": f"{term}x"}))
+        assert "0 rows" in page, name
+
+
+def test_a_preview_leaves_out_what_would_fail(cora_user: User, insight: Insight) -> None:
+    run_action(browser(cora_user), "approve", insight.pk, confirm="1")
+    run_action(browser(cora_user), "apply", insight.pk, confirm="1")
+    page = run_action(browser(cora_user), "approve", insight.pk).content.decode()
+    assert "This action doesn’t apply to any of the selected rows." in page
+
+
+def test_a_curator_is_told_that_own_insights_are_skipped(cora_user: User, cora: Caller, insight: Insight) -> None:
+    own = capture(cora, Capture(insight_text="A till counts twice on the first day.", category="correction")).insight
+    page = " ".join(run_action(browser(cora_user), "approve", insight.pk, own.pk).content.decode().split())
+    assert "1 of the selected rows will be skipped" in page
+    assert "A till counts twice" not in page
+
+
+def test_the_page_of_a_row_lists_empty_fields_at_its_end(ada_user: User, fact: MemoryRecord) -> None:
+    page = browser(ada_user).get(reverse("admin:memories_memoryrecord_change", args=[fact.pk])).content.decode()
+    shown, folded = page.split("Stored fields", 1)
+    assert "field-stale_reason" not in shown
+    assert "field-stale_reason" in folded
+    assert "field-category" in shown
+
+
+def test_the_admin_leads_to_the_form_that_edits_a_text(cora_user: User, alice: Caller, insight: Insight) -> None:
+    page = text(browser(cora_user), reverse("admin:knowledge_insight_change", args=[insight.pk]))
+    assert url_for("edit-insight", insight.pk.hex) in page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -37,7 +38,7 @@ def context(request: HttpRequest) -> dict[str, Any]:
     figures: dict[str, Any] = {
         "trends": trends,
         "applied_this_week": int(sum(week)),
-        "coverage": index_status.coverage(index_status.model(), kept_s=60),
+        "index": _index(index_status.coverage(index_status.model(), kept_s=60)),
     }
     if curation.may_curate(caller):
         ages = review.ages(caller)
@@ -52,6 +53,15 @@ def context(request: HttpRequest) -> dict[str, Any]:
         figures["quiet"] = attachment_use.quiet(MemoryRecord.objects.visible_to(caller)).count()
         figures["calls"] = statistics.overall(CallFilter(span="day").rows())
     return figures
+
+
+def _index(coverage: Sequence[index_status.Coverage]) -> dict[str, Any]:
+    """Return the share of all rows that have a vector. The page Indexing has it for each kind of row."""
+    expected = sum(one.expected for one in coverage)
+    return {
+        "share": sum(one.good for one in coverage) / expected if expected else 1.0,
+        "is_degraded": any(one.verdict == "degraded" for one in coverage),
+    }
 
 
 def _trends(caller: Caller) -> dict[str, list[ChartPoint]]:
