@@ -37,7 +37,8 @@ $(VENV)/python: pyproject.toml
 	@touch $@
 
 $(VENV)/torch: $(VENV)/python
-	@echo "PyTorch"
+	@test "$$(uname -sm)" != "Darwin x86_64" || { echo "PyTorch has no package for Macs with an Intel processor. Everything but other embedding models works without: make run LIGHT=1"; exit 1; }
+	@echo "PyTorch, about 190 MB"
 	@$(PIP) --retries 0 --timeout 15 --no-deps --index-url $(TORCH_CPU) $(TORCH) 2>/dev/null || $(PIP) $(TORCH)
 	@touch $@
 
@@ -69,17 +70,29 @@ $(VENV)/check: requirements/check.txt $(VENV)/torch $(VENV)/model
 	@touch $@
 
 # The tests drive Chromium: the system's own where there is one, otherwise Debian's package, otherwise Playwright's.
+BROWSERS := chromium chromium-browser google-chrome google-chrome-stable
 browser: $(VENV)/check ## install Chromium for the browser tests, unless there is one
-	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null \
-		|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium; } \
-		|| $(BIN)/playwright install chromium
+	@for name in $(BROWSERS); do command -v $$name >/dev/null && exit 0; done; \
+	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+		echo "Installing Chromium for this system (apt-get install chromium)"; \
+		apt-get update -qq && apt-get install -y -qq chromium && exit 0; \
+	fi; \
+	echo "Installing Playwright's Chromium for this user, about 170 MB"; \
+	$(BIN)/playwright install chromium; \
+	test "$$(uname)" != Linux || echo "If it doesn't start, libraries are missing: sudo $(BIN)/playwright install-deps chromium"
 
 # Servers that some tests run against; those tests are skipped without them. RUNLEVEL=1 keeps Debian from starting them.
+SERVERS := pgbouncer redis-server promtool
 programs: browser ## install Chromium, PgBouncer, Redis and promtool for the tests, unless they are there (Debian, as root)
-	@{ PATH="$$PATH:/usr/sbin" && command -v pgbouncer && command -v redis-server && command -v promtool; } >/dev/null \
-		|| { test "$$(id -u)" = 0 && apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
-			apt-get install -y -qq --no-install-recommends pgbouncer redis-server prometheus >/dev/null; } \
-		|| echo "PgBouncer, Redis or promtool is missing: tests that need it are skipped"
+	@PATH="$$PATH:/usr/sbin"; missing=; \
+	for name in $(SERVERS); do command -v $$name >/dev/null || missing="$$missing $$name"; done; \
+	test -n "$$missing" || exit 0; \
+	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+		echo "Installing for this system:$$missing (apt-get install pgbouncer redis-server prometheus)"; \
+		apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y -qq --no-install-recommends pgbouncer redis-server prometheus >/dev/null && exit 0; \
+	fi; \
+	echo "Not installed:$$missing. Tests that need them are skipped."
 
 check: lint ## lint, types and tests: what a change must pass
 	@$(MAKE) --no-print-directory --jobs=3 $(SYNC) types test-inside test-outside

@@ -7,13 +7,15 @@ importance: 0.4 plus the following, limited to the range from 0.05 to 0.95:
     −.20 if it is shorter than SHORT characters and begins with a greeting, thanks, yes or no
 summary: the first sentence that is neither a greeting nor a question, otherwise the first sentence. It is cut after
     SUMMARY_WORDS words.
-tags: identifiers and capitalized names, then the longest words; at most MAX_TAGS.
+tags: identifiers and capitalized names, then the longest words; at most MAX_TAGS. A word that tells the importance or
+    the type says nothing about the subject, so it is no tag; neither is the name of a month or a day.
 memory_type: the first of preference, relationship, event and entity for which the text has a typical phrase, otherwise
     knowledge.
 """
 
 from __future__ import annotations
 
+import calendar
 import re
 from dataclasses import dataclass
 
@@ -55,6 +57,9 @@ GREETING = re.compile(
     r"hallo|danke|ja|nein|hola|gracias|sí|bonjour|merci|oui|non)\b",
     re.I,
 )
+# Not the phrases of ENTITY, which contain the name of the subject.
+CUE = re.compile(rf"(?:{URGENT}|{OWN}|{PREFERENCE}|{EVENT}|updated?|changed?|please|because)", re.I)
+TIMES = {name.lower() for name in (*calendar.month_name, *calendar.day_name) if name}
 IDENTIFIER = re.compile(r"\b\w+(?:[._]\w+)+\b|\b[a-z]+[A-Z]\w*\b|\b[A-Z]{2,}\d*\b")
 NAME = re.compile(r"(?<=[\w,;:] )[A-Z]\w{2,}(?: [A-Z]\w{2,})*")
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
@@ -93,8 +98,15 @@ def tags_of(text: str) -> list[str]:
     words = sorted(
         (word for word in WORD.findall(text) if len(word) > TAG_LETTERS and word.isalpha()), key=len, reverse=True
     )
-    distinct = {tag.lower(): tag.lower() for tag in [*names, *words] if "," not in tag and len(tag) <= 80}
+    distinct = {tag.lower(): tag.lower() for tag in [*names, *words] if is_subject(tag)}
     return list(distinct)[:MAX_TAGS]
+
+
+def is_subject(word: str) -> bool:
+    """Return whether a word may name what a text is about."""
+    if "," in word or len(word) > 80:
+        return False
+    return word.lower().removesuffix("s") not in TIMES and not CUE.fullmatch(word)
 
 
 def dimension_of(text: str) -> str:

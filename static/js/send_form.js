@@ -1,8 +1,8 @@
 // Ctrl+Enter (Cmd+Enter on a Mac) in a field sends its form, as its first visible button would. In a form whose buttons
-// decide, it presses the only button of the open panel, and nothing if the panel has several.
+// decide, it presses the only button of the open panel, or the one that sends what was typed, and otherwise nothing.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.repeat || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
-  const form = event.target.form;
+  const form = event.target.form || event.target.closest("form");
   if (!form || event.defaultPrevented || event.target.matches("button")) return;
   const buttons = [...form.elements].filter((element) => element.matches("button:not([type=button], [type=reset]), input[type=submit]"));
   const usable = buttons.filter((button) => !button.disabled && button.checkVisibility());
@@ -10,7 +10,7 @@ document.addEventListener("keydown", (event) => {
   if (form.matches("[data-decides]")) {
     const panel = event.target.closest("[data-panel][open]");
     const inPanel = usable.filter((candidate) => panel?.contains(candidate));
-    button = inPanel.length === 1 ? inPanel[0] : null;
+    button = inPanel.length === 1 ? inPanel[0] : inPanel.find((candidate) => candidate.matches("[data-sends-note]"));
   }
   event.preventDefault();
   if (!button) return;

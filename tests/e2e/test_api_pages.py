@@ -27,6 +27,7 @@ def test_the_browsable_api_reads_and_writes(sign_in: Callable[..., Any]) -> None
 
 def test_swagger_ui_sends_requests_with_the_session(sign_in: Callable[..., Any]) -> None:
     page = sign_in("sam")
+    page.set_default_timeout(60_000)  # It renders 200 operations.
     page.goto("/api/v1/docs/")
     page.click("#operations-tag-memories")
     operation = page.locator("#operations-memories-store_note")
@@ -40,8 +41,9 @@ def test_swagger_ui_sends_requests_with_the_session(sign_in: Callable[..., Any])
 
 def test_redoc_shows_the_operations(sign_in: Callable[..., Any]) -> None:
     page = sign_in("sam")
+    page.set_default_timeout(60_000)  # It renders 200 operations.
     page.goto("/api/v1/redoc/")
-    page.locator("h2:has-text('Remember a fact')").first.wait_for(timeout=60_000)  # It renders 200 operations first.
+    page.locator("h2:has-text('Remember a fact')").first.wait_for()
     page.fill("input[placeholder='Search...']", "remember")
     page.locator("[role=search] [role=menuitem], .search-results, [data-role='search:results']").first.wait_for()
     picture(page, "api-redoc", full=False)

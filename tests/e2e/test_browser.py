@@ -119,12 +119,12 @@ def test_edit_approve_apply_and_roll_back_an_insight(sign_in: SignIn) -> None:
     page.wait_for_selector("text=View changeset")
     page.click("text=View changeset")
     page.wait_for_selector("text=Changes written")
-    assert "applied" in page.inner_text(".head .badge")
+    assert page.inner_text(".head .badge") == "Applied"
     page.click("text=Roll back…")
     page.wait_for_selector("text=Values to be restored")
     page.click("form button.danger")
     page.wait_for_selector(".messages .success")
-    assert "rolled back" in page.inner_text(".head .badge")
+    assert page.inner_text(".head .badge") == "Rolled back"
     assert "returned to review" in page.inner_text(".messages")
 
 

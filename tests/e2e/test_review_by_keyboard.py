@@ -315,5 +315,5 @@ def test_a_decision_in_a_second_tab_shows_what_the_first_decided(sign_in: SignIn
     with second_tab.expect_navigation():
         second_tab.keyboard.press("o")
     second_tab.click(".last a")
-    assert second_tab.inner_text(".head .badge") == "rejected"
+    assert second_tab.inner_text(".head .badge") == "Rejected"
     assert "I asked the till people" in second_tab.inner_text("main")

@@ -259,3 +259,11 @@ def test_a_recall_stores_nothing(alice: Caller) -> None:
     for tool in ("recall_memory", "hybrid_search"):
         call(alice, tool, query="dark theme")
     assert MemoryRecord.objects.count() == before
+
+
+def test_tags_name_the_subject_and_not_how_it_is_said() -> None:
+    text = "Please remember that I prefer revenue reports in euros, updated on Friday, from May on."
+    tags = heuristics.tags_of(text)
+    assert {"revenue", "reports"} <= set(tags)
+    assert not {"remember", "prefer", "updated", "may", "friday", "please"} & set(tags)
+    assert "revenue_mart" in heuristics.tags_of("I decided that revenue_mart replaces the report.")
