@@ -13,11 +13,13 @@ from memory_project.audit import entity_uses
 from memory_project.exchange.exports import services as exports
 from memory_project.exchange.imports import files as import_files
 from memory_project.notifications import chat_channel, digest_and_alerts, notification_mails, validity
+from memory_project.operating.doctor import machine_facts
 from memory_project.operating.shared import shared_files
 
 
 def delete_expired_rows() -> str:
     shared_files.note_folder()
+    machine_facts.note_machine()
     import_files.delete_unknown()
     counts = retention.delete_expired() | connected_apps.delete_unused() | {"exports": exports.delete_expired()}
     return ", ".join(f"{count} of {table}" for table, count in counts.items() if count) or "nothing to delete"

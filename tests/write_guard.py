@@ -78,6 +78,7 @@ SERVICES = {
     "memory_project.audit",
     "memory_project.operating.backups",
     "memory_project.operating.demo",
+    "memory_project.operating.doctor.machine_facts",
     "memory_project.operating.examinations",
     "memory_project.exchange.exports.progress",
     "memory_project.exchange.imports.restoring",

@@ -35,6 +35,8 @@ from memory_project.operating.backups.models import Backup
 from memory_project.operating.doctor import (
     database,
     examination,
+    machine_facts,
+    machines,
     recall,
     storage,
     systems,
@@ -50,6 +52,7 @@ from memory_project.operating.examinations.models import Examination
 from memory_project.operating.observability import installation_metrics
 from memory_project.operating.postgres.server import APPLICATION
 from memory_project.operating.shared import secret_key_check, shared_files
+from memory_project.operating.shared.models import InstallationFact
 from tests.conftest import person
 from tests.pages import browser
 
@@ -172,7 +175,9 @@ def test_a_missing_worker_and_old_tasks_are_noticed() -> None:
     Schedule.objects.update(next_run=timezone.now())  # the tests' database may have been made a while ago
     state = table_facts.read()
     checks = [check for check in of_kinds(Reads.TABLES) if check.group == "work"]
-    assert [check.run(state).state for check in checks] == [FindingState.OK] * 6
+    states = {check.name: check.run(state).state for check in checks}
+    assert states.pop("queue_growth") == FindingState.UNKNOWN  # there are no readings yet
+    assert list(states.values()) == [FindingState.OK] * 6
     late = timezone.now() - timedelta(hours=2)
     Schedule.objects.create(func="memories.tasks.close_gaps", name="late", next_run=late, schedule_type="I", minutes=5)
     OrmQ.objects.create(key="commonplace", payload="x", lock=late)
@@ -445,3 +450,76 @@ def test_an_outsider_gets_no_checks(olga_user: User) -> None:
     other = person("otto@example.org", is_staff=True)
     for user in (olga_user, other):
         assert "no worker has checked" not in browser(user).get(reverse("admin:system")).content.decode()
+
+
+# -- what grows, and what differs between machines -----------------------------------------------------------
+
+
+def hourly(*values: float, step_s: float = 3_600) -> list[list[float]]:
+    """Return readings that end now."""
+    now = time.time()
+    return [[now - (len(values) - 1 - index) * step_s, value] for index, value in enumerate(values)]
+
+
+def note(name: str, value: object) -> None:
+    InstallationFact.objects.update_or_create(pk=name, defaults={"value": json.dumps(value)})
+
+
+@pytest.mark.parametrize(
+    ("lost_an_hour_gb", "state"),
+    [(0.0, FindingState.OK), (-1.0, FindingState.OK), (0.2, FindingState.WARNING), (1.0, FindingState.PROBLEM)],
+)
+def test_a_disk_that_fills_is_noticed_days_before(db: None, lost_an_hour_gb: float, state: FindingState) -> None:
+    free = [(90 - lost_an_hour_gb * hour) * 10**9 for hour in range(49)]
+    note(f"{machine_facts.DISK}{machine_facts.machine()}", hourly(*free))
+    assert storage.growth(table_facts.read()).state == state
+
+
+def test_a_disk_is_not_judged_by_a_few_hours(db: None) -> None:
+    note(f"{machine_facts.DISK}{machine_facts.machine()}", hourly(9e9, 8e9, 7e9))
+    assert storage.growth(table_facts.read()).state == FindingState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("lengths", "state"),
+    [
+        ((5, 10, 20, 200, 300, 400), FindingState.WARNING),
+        ((500, 20, 510, 25, 505, 500), FindingState.OK),  # it swings
+        ((1, 2, 4, 8, 16, 32), FindingState.OK),  # it is short
+        ((900, 800, 700, 600, 500, 400), FindingState.OK),
+        ((1, 200), FindingState.UNKNOWN),
+    ],
+)
+def test_a_queue_that_grows_is_noticed(db: None, lengths: tuple[int, ...], state: FindingState) -> None:
+    note(machine_facts.QUEUE, hourly(*lengths, step_s=600))
+    assert work.queue_growth(table_facts.read()).state == state
+
+
+def test_workers_note_readings_and_keep_the_latest(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_facts, "MAX_QUEUE_READINGS", 3)
+    for _ in range(4):
+        tasks.check_health()
+    machine_facts.note_machine()
+    read = table_facts.read()
+    assert [length for _, length in read.queue_readings] == [0, 0, 0]
+    assert len(read.disk_readings) == 1
+    assert abs(read.clocks[machine_facts.machine()]) < 2
+
+
+def test_a_machine_with_another_model_or_clock_is_named(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine_facts.note_machine()
+    assert machines.models(table_facts.read()).state == FindingState.OK
+    assert machines.clocks(table_facts.read()).state == FindingState.OK
+    monkeypatch.setattr(machine_facts, "machine", lambda: "north")
+    monkeypatch.setattr(machine_facts, "configured_model", lambda: "another-model")
+    monkeypatch.setattr(machine_facts, "clock_error_s", lambda: -42.0)
+    machine_facts.note_machine()
+    monkeypatch.undo()
+    model, clock = machines.models(table_facts.read()), machines.clocks(table_facts.read())
+    assert (model.state, "north" in str(model.found)) == (FindingState.PROBLEM, True)
+    assert (clock.state, "north (-42 s)" in str(clock.found)) == (FindingState.PROBLEM, True)
+    old = timezone.now() - machine_facts.KNOWN - timedelta(hours=1)
+    InstallationFact.objects.filter(pk__endswith=" of north").update(changed_at=old)
+    assert machines.models(table_facts.read()).state == FindingState.OK
+    machine_facts.note_machine()
+    assert not InstallationFact.objects.filter(pk__endswith=" of north").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.utils.translation import gettext_noop
 
+from memory_project.operating.doctor.database import MAX_CLOCK_ERROR_S
 from memory_project.operating.doctor.findings import HealthFinding, listed, ok, problem, text, warning
 from memory_project.operating.doctor.registry import Reads, health_check
 from memory_project.operating.doctor.table_facts import TableFacts
@@ -45,6 +46,29 @@ def files(tables: TableFacts) -> HealthFinding:
         gettext_noop("other machines (%(hosts)s) keep their files elsewhere"), hosts=listed(tables.other_folders)
     )
     return warning(found, text(gettext_noop("Set COMMONPLACE_FILES to a shared folder.")))
+
+
+@health_check("machines", gettext_noop("Models of the machines"), Reads.TABLES)
+def models(tables: TableFacts) -> HealthFinding:
+    if not tables.other_models:
+        return ok(gettext_noop("all machines that have noted it use one embedding model"))
+    found = gettext_noop("other machines (%(hosts)s) use another embedding model, so they don't find these texts")
+    fix = gettext_noop("Set EMBEDDING_PROVIDER and EMBEDDING_MODEL alike, and copy the file of a calibration.")
+    return problem(text(found, hosts=listed(tables.other_models)), text(fix))
+
+
+@health_check("machines", gettext_noop("Clocks of the machines"), Reads.TABLES)
+def clocks(tables: TableFacts) -> HealthFinding:
+    wrong = [
+        f"{host} ({seconds:+.0f} s)"
+        for host, seconds in sorted(tables.clocks.items())
+        if abs(seconds) > MAX_CLOCK_ERROR_S
+    ]
+    if not wrong:
+        return ok(gettext_noop("no machine has noted a clock that differs from the database's"))
+    found = gettext_noop("the clock of the database differs from those of %(hosts)s, so tokens expire wrongly")
+    fix = gettext_noop("Synchronize the clocks, for example with chrony or systemd-timesyncd.")
+    return problem(text(found, hosts=listed(wrong)), text(fix))
 
 
 @health_check("machines", gettext_noop("Shared cache"), Reads.MACHINES)

@@ -8,29 +8,15 @@ from django.conf import settings
 from django.utils.translation import gettext_noop
 
 from foundation import embedding
-from foundation.embedding import EmbedderUnavailable, calibration, e5, minilm
+from foundation.embedding import EmbedderUnavailable, calibration, e5
 from memory_project.operating.doctor.findings import FindingText, HealthFinding, ok, problem, text, unknown, warning
+from memory_project.operating.doctor.machine_facts import configured_model
 from memory_project.operating.doctor.registry import Reads, health_check
 from memory_project.operating.doctor.table_facts import TableFacts
 
 OTHER_LANGUAGES = 0.2  # share of memories in other languages above which a model for them pays
 CALIBRATE = gettext_noop("Run the command `embed --calibrate` once there are %(count)s memories.")
 PROBE = "How does the checkup find its way?"
-
-
-def configured_model() -> str:
-    """Return the name under which vectors of the configured model are stored, or "" without a model."""
-    if settings.EMBEDDING_PROVIDER in calibration.PROVIDERS:
-        try:
-            return calibration.name_of_vectors(settings.EMBEDDING_MODEL)
-        except EmbedderUnavailable:  # see model_calibrated
-            return settings.EMBEDDING_MODEL
-    return {
-        "minilm": minilm.NAME,
-        "e5": e5.NAME,
-        "deterministic": f"deterministic-{settings.EMBEDDING_DIMENSIONS}",
-        "none": "",
-    }[settings.EMBEDDING_PROVIDER]
 
 
 @health_check("recall", gettext_noop("Embedding model"), Reads.SETTINGS, number="W001")

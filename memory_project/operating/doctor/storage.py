@@ -9,10 +9,10 @@ from django.conf import settings
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext_noop
 
+from memory_project.operating.doctor import machine_facts
 from memory_project.operating.doctor.findings import FindingState, HealthFinding, ok, problem, text, unknown, warning
 from memory_project.operating.doctor.registry import Reads, health_check
 from memory_project.operating.doctor.table_facts import TableFacts
-from memory_project.operating.postgres.server import EmbeddedPostgres
 
 LOW_SHARE, LOW_BYTES = 0.10, 2 * 1024**3  # little is left if both are undercut
 FULL_BYTES = 300 * 1024**2
@@ -20,12 +20,33 @@ DAY_S = 86_400
 LATE_S = 36 * 3_600  # age from which a backup of each night is missing
 OLD_BACKUP_S = 8 * DAY_S
 OLD_TRIAL_DAYS = 40
+MIN_READINGS = 12
+WATCHED_DAYS, SOON_DAYS = 30, 3  # days until the disk is full
 
 
 @health_check("storage", gettext_noop("Disk of the data"), Reads.SETTINGS)
 def data_disk() -> HealthFinding:
-    folder = settings.COMMONPLACE_HOME if settings.DATABASE_URL else EmbeddedPostgres(settings.COMMONPLACE_HOME).data
-    return _disk(folder)
+    return _disk(machine_facts.data_folder())
+
+
+@health_check("storage", gettext_noop("Growth of the data"), Reads.TABLES)
+def growth(tables: TableFacts) -> HealthFinding:
+    """Say when the disk of the data will be full if it goes on filling as it did in the last week."""
+    readings = tables.disk_readings
+    if len(readings) < MIN_READINGS or readings[-1][0] - readings[0][0] < DAY_S:
+        return unknown(gettext_noop("a worker notes the free space every hour; a day of it is needed"))
+    lost_a_day = -machine_facts.slope(readings) * DAY_S
+    free = readings[-1][1]
+    days = round(free / lost_a_day) if lost_a_day > 0 else None
+    if days is None or days > WATCHED_DAYS:
+        return ok(gettext_noop("at the rate of the last days, the disk of the data lasts for more than a month"))
+    found = text(
+        gettext_noop("the disk of the data loses %(size)s a day: it is full in %(days)s days"),
+        size=_size(round(lost_a_day)),
+        days=days,
+    )
+    fix = text(gettext_noop("Find out what grows (`doctor` and the page System), or move the folder to a larger disk."))
+    return problem(found, fix) if days <= SOON_DAYS else warning(found, fix)
 
 
 @health_check("storage", gettext_noop("Disk of the backups"), Reads.TABLES)
@@ -38,9 +59,8 @@ def backup_disk(tables: TableFacts) -> HealthFinding:
 
 
 def _disk(folder: Path) -> HealthFinding:
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
     try:
-        disk = shutil.disk_usage(existing)
+        disk = shutil.disk_usage(machine_facts.existing_part(folder))
     except OSError as error:
         return unknown(
             gettext_noop("%(folder)s could not be looked at: %(error)s"), folder=str(folder), error=str(error)

@@ -15,11 +15,12 @@ from django.db import connection
 from foundation.database import identity, sql_files
 from knowledge.freshness.stale_detection import WATCHER
 from memory_project import schedules
+from memory_project.operating.doctor import machine_facts
 from memory_project.operating.shared import secret_key_check, shared_files
 
 SQL = sql_files.statements(__file__)
 LATE = timedelta(minutes=10)  # if a schedule is overdue for longer, no worker is running
-OBJECTS = ("vectors", "search_settings")  # columns that are JSON objects
+JSON_COLUMNS = ("vectors", "search_settings", "clocks", "disk_readings", "queue_readings")
 SAMPLE = 1_000  # memories whose model and language are looked at
 FAILURES_KNOWN = timedelta(days=7)  # for which a failure of a source or an upstream counts
 
@@ -43,6 +44,10 @@ class TableFacts:
     catalog_problem: str | None  # of the last comparison; None before the first one
     key_fingerprint: str | None
     other_folders: Sequence[str]  # machines that use another folder of shared files than this one
+    other_models: Sequence[str]  # machines with another embedding model than this one
+    clocks: Mapping[str, float]  # seconds that the database's clock is ahead of a machine's, by the machine
+    disk_readings: Sequence[machine_facts.Reading]  # free bytes for the data of this machine
+    queue_readings: Sequence[machine_facts.Reading]  # number of queued tasks
     failing_upstreams: Sequence[str]
     failing_sources: Sequence[str]
     backup_age_s: float | None
@@ -73,6 +78,12 @@ def read() -> TableFacts:
         "files": shared_files.FACT,
         "files_known": shared_files.KNOWN,
         "folder": _folder_id(),
+        "model": machine_facts.MODEL,
+        "own_model": machine_facts.configured_model(),
+        "clock": machine_facts.CLOCK,
+        "disk": f"{machine_facts.DISK}{machine_facts.machine()}",
+        "queue": machine_facts.QUEUE,
+        "machines_known": machine_facts.KNOWN,
         "failures_known": FAILURES_KNOWN,
         "host": socket.gethostname(),
         "search": list(settings.DATABASE_SEARCH),
@@ -81,4 +92,4 @@ def read() -> TableFacts:
         cursor.execute(SQL["tables"], values)
         names = [column.name for column in cursor.description]
         found = dict(zip(names, cursor.fetchone(), strict=True))
-    return TableFacts(**{**found, **{name: json.loads(found[name]) for name in OBJECTS}})
+    return TableFacts(**{**found, **{name: json.loads(found[name]) for name in JSON_COLUMNS}})

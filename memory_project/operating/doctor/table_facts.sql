@@ -35,6 +35,15 @@ SELECT
     ARRAY(SELECT substr(name, 1 + length(%(files)s)) FROM installation_facts
         WHERE starts_with(name, %(files)s) AND changed_at >= now() - %(files_known)s AND %(folder)s <> '' AND value <> %(folder)s
         ORDER BY 1) AS other_folders,
+    ARRAY(SELECT substr(name, 1 + length(%(model)s)) FROM installation_facts
+        WHERE starts_with(name, %(model)s) AND changed_at >= now() - %(machines_known)s
+            AND %(own_model)s <> '' AND value <> %(own_model)s
+        ORDER BY 1) AS other_models,
+    (SELECT coalesce(jsonb_object_agg(substr(name, 1 + length(%(clock)s)), value::float), '{}')
+        FROM installation_facts
+        WHERE starts_with(name, %(clock)s) AND changed_at >= now() - %(machines_known)s) AS clocks,
+    coalesce((SELECT value::jsonb FROM installation_facts WHERE name = %(disk)s), '[]') AS disk_readings,
+    coalesce((SELECT value::jsonb FROM installation_facts WHERE name = %(queue)s), '[]') AS queue_readings,
     ARRAY(SELECT name FROM gateway_status
         -- one that was taken out of the declarations is asked no more
         WHERE failed_at > now() - %(failures_known)s AND (reached_at IS NULL OR failed_at > reached_at)

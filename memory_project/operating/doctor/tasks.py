@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from memory_project.operating.doctor import examination
+from django_q.models import OrmQ
+
+from memory_project.operating.doctor import examination, machine_facts
 from memory_project.operating.doctor.findings import FindingState
 
 
 def check_health() -> str:
+    machine_facts.note_queue(OrmQ.objects.count())
     results = examination.store_all()
     problems = [
         f"{result.name}: {result.finding.found}" for result in results if result.finding.state != FindingState.OK

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_noop
 
-from memory_project.operating.doctor.findings import HealthFinding, ok, problem, text, warning
+from memory_project.operating.doctor.findings import HealthFinding, ok, problem, text, unknown, warning
 from memory_project.operating.doctor.registry import Reads, health_check
 from memory_project.operating.doctor.table_facts import TableFacts
 
 SLOW_S, STUCK_S = 10 * 60, 60 * 60  # age of the oldest task that waits
+MIN_THIRD = 2  # readings in a third of them
+LONG_QUEUE = 100  # tasks; a shorter queue is worked off within minutes
 LONG_TURN_S = 15 * 60  # a turn that writes an export may take minutes
 
 
@@ -37,6 +39,27 @@ def queue(tables: TableFacts) -> HealthFinding:
     if waiting > STUCK_S:
         return problem(found, fix)
     return warning(found, fix)
+
+
+@health_check("work", gettext_noop("Growth of the queue"), Reads.TABLES)
+def queue_growth(tables: TableFacts) -> HealthFinding:
+    """Say that more tasks are added than workers take. A queue that only swings between two lengths does not grow."""
+    readings = tables.queue_readings
+    third = len(readings) // 3
+    if third < MIN_THIRD:
+        return unknown(gettext_noop("a worker notes the queue's length every ten minutes; an hour of it is needed"))
+    first = max(length for _, length in readings[:third])
+    last = min(length for _, length in readings[-third:])
+    hours = round((readings[-1][0] - readings[0][0]) / 3_600, 1)
+    if last < LONG_QUEUE or last < 2 * first:
+        return ok(gettext_noop("the queue has not grown in the last %(hours)s hours"), hours=hours)
+    found = text(
+        gettext_noop("the queue has grown from %(first)s to %(last)s tasks in %(hours)s hours"),
+        first=round(first),
+        last=round(last),
+        hours=hours,
+    )
+    return warning(found, text(gettext_noop("Start more workers, or raise WORKERS, before tasks become late.")))
 
 
 @health_check("work", gettext_noop("Unreadable tasks"), Reads.TABLES)
