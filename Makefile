@@ -78,7 +78,7 @@ browser: $(VENV)/check ## install Chromium for the browser tests, unless there i
 		apt-get update -qq && apt-get install -y -qq chromium && exit 0; \
 	fi; \
 	echo "Installing Playwright's Chromium for this user, about 170 MB"; \
-	$(BIN)/playwright install chromium; \
+	$(BIN)/playwright install chromium || exit 1; \
 	test "$$(uname)" != Linux || echo "If it doesn't start, libraries are missing: sudo $(BIN)/playwright install-deps chromium"
 
 # Servers that some tests run against; those tests are skipped without them. RUNLEVEL=1 keeps Debian from starting them.

@@ -105,7 +105,7 @@ ACTS = [
         ),
         permissions=CURATES,
         narrow=not_own,
-        fits=UNDECIDED,
+        fits=UNDECIDED | Q(state=InsightState.REJECTED),
         versions=versions_of,
         preview=preview_approval,
     ),
@@ -218,14 +218,14 @@ class InsightAdmin(NameSearch, ReadOnlyAdmin):
     owner_column = "record__created_by"
     entities_column = "record__entity_urns"
     list_display = ["text", "badge", "category", "author", "captured_at", "decided_by"]
-    more_columns = ("confidence", "notes", "colleague")
+    more_columns = ("confidence", "of_persona", "notes")
     list_filter = [
         "state", "record__category", "record__confidence", InsightPersonaFilter, EntityFilter, AuthorFilter,
         WaitsForAuthor, "assignee",
     ]  # fmt: skip
     date_hierarchy = "record__created_at"
     ordering = ["-record__created_at"]
-    search_fields = ["record__content", "record__created_by"]
+    search_fields = ["record__content"]
     search_help_text = gettext_lazy("Words of the text, a person, or the name or URN of an entity.")
     fieldsets = [(None, {"fields": SHOWN}), ("Stored values", {"classes": ["collapse"], "fields": STORED})]
     readonly_fields = [*SHOWN, *STORED]
@@ -253,8 +253,8 @@ class InsightAdmin(NameSearch, ReadOnlyAdmin):
 
     def portal_links(self, request: HttpRequest, row: Insight) -> Sequence[Link]:
         page = Link(gettext("Open in the review"), url_for("insight", row.pk.hex))
-        is_open = row.state in (InsightState.PENDING, InsightState.APPROVED)
-        if not is_open or not self.has_curate_permission(request):
+        may_edit = admin_caller(request).can_review_for(row.record.persona)
+        if row.state != InsightState.PENDING or not may_edit:
             return [page]
         return [page, Link(gettext("Edit"), url_for("edit-insight", row.pk.hex))]
 
@@ -289,9 +289,9 @@ class InsightAdmin(NameSearch, ReadOnlyAdmin):
             return "–"
         return person(insight.reviewed_by, getattr(insight, "reviewer_name", None))
 
-    @admin.display(description=gettext_lazy("handed to"))
-    def colleague(self, insight: Insight) -> str:
-        return insight.assignee or "–"
+    @admin.display(description=gettext_lazy("persona"), ordering="record__persona")
+    def of_persona(self, insight: Insight) -> str:
+        return insight.record.persona
 
     @admin.display(description=gettext_lazy("state"), ordering="state")
     def badge(self, insight: Insight) -> SafeString:

@@ -91,9 +91,7 @@ class NameSearch(ExportsList):
     owner_column = ""
     entities_column = ""
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
+    def matches(self, request: HttpRequest, queryset: QuerySet[Any], search_term: str) -> tuple[QuerySet[Any], bool]:
         term = search_term.strip()
         if term.startswith("urn:li:"):
             return queryset.filter(**{f"{self.entities_column}__contains": [term]}), False
@@ -101,14 +99,15 @@ class NameSearch(ExportsList):
         if is_name:
             urns = Func(F(self.entities_column), Value(" "), function="array_to_string", output_field=TextField())
             queryset = queryset.alias(urns_text=urns)
-        found, has_duplicates = super().get_search_results(request, queryset, search_term)
+        found, has_duplicates = super().matches(request, queryset, search_term)
         if not term:
             return found, has_duplicates
         if is_name:
             found |= queryset.filter(urns_text__icontains=term)
-        people = get_user_model()._default_manager.filter(Q(name__icontains=term) | Q(email__icontains=term))
+        # The start of an address, because its end is that of all colleagues.
+        people = get_user_model()._default_manager.filter(Q(name__icontains=term) | Q(email__istartswith=term))
         # Looked up first, because the planner can't estimate the rows of an unknown list of people.
-        if emails := list(people.values_list("email", flat=True)[:MAX_PEOPLE]):
+        if emails := list(people.order_by("email").values_list("email", flat=True)[:MAX_PEOPLE]):
             found |= queryset.filter(**{f"{self.owner_column}__in": emails})
         return found, has_duplicates
 

@@ -147,12 +147,16 @@ class ListPage(admin.ModelAdmin[Any]):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        found, may_repeat = super().get_search_results(request, queryset, search_term)
+        found, may_repeat = self.matches(request, queryset, search_term)
         if not search_term or may_repeat:
             return found, may_repeat
         # The text of every row is read to find a rare word. Counting and listing would each do it again.
         keys = list(found.order_by().values_list("pk", flat=True)[: MAX_FOUND + 1])
         return found if len(keys) > MAX_FOUND else queryset.filter(pk__in=keys), False
+
+    def matches(self, request: HttpRequest, queryset: QuerySet[Any], search_term: str) -> tuple[QuerySet[Any], bool]:
+        """Return the rows that a search finds, and whether one may be among them twice."""
+        return super().get_search_results(request, queryset, search_term)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         if list_export.is_wanted(request):

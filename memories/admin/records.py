@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils.formats import number_format
 from django.utils.html import format_html, format_html_join
@@ -67,6 +67,8 @@ def persona_choices(caller: Caller) -> list[tuple[str, str]]:
     return [(persona.name, str(persona)) for persona in rows]
 
 
+# Whose correction was erased. Any other superseded memory comes back by forgetting its correction.
+WITHOUT_CORRECTION = Q(status=Status.SUPERSEDED) & ~Exists(MemoryRecord.objects.filter(pk=OuterRef("superseded_by")))
 FORGET = AdminAct(
     "forget",
     gettext_lazy("Forget"),
@@ -79,7 +81,7 @@ RESTORE = AdminAct(
     gettext_lazy("Restore"),
     gettext_lazy("Archived and stale memories become active again."),
     narrow=owned,
-    fits=Q(status__in=[Status.ARCHIVED, Status.STALE]),
+    fits=Q(status__in=[Status.ARCHIVED, Status.STALE]) | WITHOUT_CORRECTION,
 )
 VERIFY = AdminAct(
     "verify",
@@ -207,6 +209,10 @@ class MemoryRecordAdmin(NameSearch, ReadOnlyAdmin):
             reports_open=_open_reports(), **queries.HAS_REPORTS
         )
         return counted
+
+    def offered_columns(self, request: HttpRequest) -> list[str]:
+        """Return the columns without the stored visibility, which `readers` shows with the name of the persona."""
+        return [name for name in super().offered_columns(request) if name != "visibility"]
 
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> MemoryRecord | None:
         record: MemoryRecord | None = super().get_object(request, *args, **kwargs)

@@ -175,7 +175,7 @@ HAPPENED: dict[str, str | Promise] = {
     "condition_ended": gettext_lazy("no longer valid, as its condition ended,"),
     "condition_renewed": gettext_lazy("valid again"),
     "rescope": gettext_lazy("limited to another scope"),
-    "settle": gettext_lazy("assigned to catalog entities"),
+    "settle": gettext_lazy("subject stated"),
     "choose_attachment": gettext_lazy("choice of when it is attached"),
 }
 

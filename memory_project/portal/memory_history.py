@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
-from memories.history import HistoryEntry
+from memories.history import HistoryEntry, MemoryState
 from memories.models import MemoryRecord
 
 
@@ -32,52 +33,62 @@ class ShownChange:
 def shown_changes(changes: Sequence[HistoryEntry], versions: Sequence[MemoryRecord]) -> list[ShownChange]:
     """Return the changes of all versions, in the order given.
 
-    A correction is stored twice, as the end of the earlier version and as the start of the later one. It is shown once:
-    at the start of the later version, by the person who corrected and with the reason given.
+    A correction is stored twice, as the end of the earlier version and as the start of the later one, at the same
+    moment. It is shown once, with both texts. An insight becomes a correction later, when it is applied: its start and
+    the correction are two entries then.
     """
     earlier = dict(zip([version.pk for version in versions[1:]], versions, strict=False))
-    corrections = {
-        change.record_id: change
-        for change in reversed(changes)  # the newest one counts, if a memory was restored and corrected again
-        if change.change == "supersede"
+    later = dict(zip([version.pk for version in versions], versions[1:], strict=False))
+    corrections = _corrections_in_force(changes)
+    merged = {
+        version.pk
+        for version in versions
+        if (before := earlier.get(version.pk))
+        and (correction := corrections.get(before.pk))
+        and correction.at == version.created_at
     }
-    followed = {version.pk for version in earlier.values()}
     by_id = {version.pk: version for version in versions}
     shown = []
     for change in changes:
-        if change.change == "supersede" and change is corrections[change.record_id] and change.record_id in followed:
-            continue
         version = by_id[change.record_id]
-        if change.before:
-            shown.append(
-                ShownChange(
-                    change.at,
-                    change.change,
-                    change.by,
-                    change.reason,
-                    change.after.content,
-                    change.before.content,
-                    change.after.visibility,
-                    change.before.visibility,
-                )
-            )
-            continue
-        corrected = earlier.get(version.pk)
-        correction = corrections.get(corrected.pk) if corrected else None
-        if corrected and correction:
-            shown.append(
-                ShownChange(
-                    change.at,
-                    "supersede",
-                    correction.by,
-                    correction.reason,
-                    change.after.content,
-                    corrected.content,
-                    version=version,
-                )
-            )
-        else:
+        successor = later.get(version.pk)
+        if successor and change is corrections.get(version.pk):
+            shown.append(_correction(change, version, successor))
+        elif change.before:
+            shown.append(_edit(change, change.before))
+        elif version.pk not in merged:
             shown.append(
                 ShownChange(change.at, change.change, change.by, change.reason, change.after.content, version=version)
             )
     return shown
+
+
+def _corrections_in_force(changes: Sequence[HistoryEntry]) -> dict[UUID, HistoryEntry]:
+    """Return the latest correction of each version. An earlier one was taken back by restoring the version."""
+    oldest_first = [change for change in reversed(changes) if change.change == "supersede"]
+    return {change.record_id: change for change in oldest_first}
+
+
+def _correction(change: HistoryEntry, version: MemoryRecord, successor: MemoryRecord) -> ShownChange:
+    return ShownChange(
+        change.at,
+        change.change,
+        change.by,
+        change.reason,
+        successor.content,
+        version.content,
+        version=successor,
+    )
+
+
+def _edit(change: HistoryEntry, before: MemoryState) -> ShownChange:
+    return ShownChange(
+        change.at,
+        change.change,
+        change.by,
+        change.reason,
+        change.after.content,
+        before.content,
+        change.after.visibility,
+        before.visibility,
+    )

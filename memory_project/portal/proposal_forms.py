@@ -15,7 +15,7 @@ from knowledge.changesets.change_request import CHANGE_TYPES, MAX_DETAIL, MAX_TA
 from knowledge.models import Insight
 from knowledge.operations import MAX_ACTIONS, Capture
 from memory_project.portal.form_fields import EntitiesField, form_field, scope_field
-from memory_project.portal.labels import READERS
+from memory_project.portal.labels import READERS, READERS_HELP
 from memory_project.web.error_labels import message_without_field
 
 COLUMN = "column:"
@@ -112,6 +112,7 @@ class ProposalForm(SuggestionForm):
         "visibility",
         label=gettext_lazy("Readers once it is approved"),
         labels=READERS,
+        help_text=READERS_HELP,
     )
     claim_names = ("content", "entity_urns", "category", "confidence", "visibility", "scope")
 

@@ -29,7 +29,7 @@ function zoomable(frame) {
   }
   // Names keep a readable size when the picture is small. A text that would cover another one is left out; the names
   // of the nodes come first, in their order, which is that of the list. Links keep their names for screen readers.
-  const texts = [...svg.querySelectorAll(".node-name"), ...svg.querySelectorAll(".edge-label")];
+  const texts = [...svg.querySelectorAll(".node-name"), ...svg.querySelectorAll(".node-size"), ...svg.querySelectorAll(".edge-label")];
   let placed = 0;
   function placeTexts(unit) {
     if (Math.abs(unit - placed) < 0.01 * unit) return;

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from urllib.parse import urlencode
+from uuid import uuid4
 
 import pytest
 from django.contrib.admin.sites import site
 from django.contrib.auth.models import Permission
 from django.test import RequestFactory
 from django.urls import reverse
+from django.utils import timezone
 
 from foundation.links import url_for
 from foundation.people.caller import Caller
@@ -18,6 +20,7 @@ from knowledge.changesets.apply import apply
 from knowledge.insights.capture import capture
 from knowledge.models import Changeset, Insight
 from knowledge.operations import Apply, Capture
+from knowledge.review import decisions
 from memories import services
 from memories.admin import lists
 from memories.admin.lists import EstimatedPaginator
@@ -331,3 +334,19 @@ def test_the_page_of_a_row_lists_empty_fields_at_its_end(ada_user: User, fact: M
 def test_the_admin_leads_to_the_form_that_edits_a_text(cora_user: User, alice: Caller, insight: Insight) -> None:
     page = text(browser(cora_user), reverse("admin:knowledge_insight_change", args=[insight.pk]))
     assert url_for("edit-insight", insight.pk.hex) in page
+
+
+def test_rows_that_only_the_service_can_judge_are_kept(
+    ada_user: User, cora: Caller, alice: Caller, insight: Insight, fact: MemoryRecord
+) -> None:
+    decisions.reject(cora, insight_id=insight.pk, notes="no")
+    assert "Approve: 1" in run_action(browser(ada_user), "approve", insight.pk).content.decode()
+    gone = {"superseded_by": uuid4(), "superseded_at": timezone.now()}
+    MemoryRecord.objects.filter(pk=fact.pk).update(status="superseded", **gone)
+    memories = "admin:memories_memoryrecord_changelist"
+    page = run_action(browser(ada_user), "restore", fact.pk, list_url=memories).content.decode()
+    assert "Restore: 1" in page
+
+
+def test_a_search_for_the_domain_of_an_address_finds_no_people(ada_user: User, insight: Insight) -> None:
+    assert "0 rows" in text(browser(ada_user), reverse("admin:knowledge_insight_changelist") + "?q=example.org")

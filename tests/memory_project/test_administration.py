@@ -17,6 +17,7 @@ from foundation.operations.errors import Forbidden, Invalid
 from foundation.people.caller import Caller
 from memories.models import IndexJob, MemoryRecord
 from memories.retrieval import index_status
+from memory_project.admin.pages import dashboard
 from memory_project.audit import statistics
 from memory_project.audit.filters import CallFilter
 from memory_project.models import AuditEvent, User
@@ -93,7 +94,14 @@ def test_the_dashboard_shows_counts_and_coverage(ada_user: User, fact: MemoryRec
     page = browser(ada_user).get(reverse("admin:index"))
     assert page.context["trends"]["memories"][-1].value == 1
     assert page.context["calls"]["calls"] == 2  # the event above and the sign-in
-    assert page.context["index"]["share"] == 1.0
+    assert page.context["index"] == {"share": 1.0, "is_degraded": False}
+
+
+def test_the_dashboard_has_one_figure_for_the_whole_index() -> None:
+    memories = index_status.Coverage("memory", expected=4, indexed=1, open_jobs=0, failures=0)
+    findings = index_status.Coverage("finding", expected=4, indexed=4, open_jobs=0, failures=0)
+    assert dashboard.whole_index([memories, findings]) == {"share": 0.625, "is_degraded": True}
+    assert dashboard.whole_index([]) == {"share": 1.0, "is_degraded": False}
 
 
 def test_failures_are_grouped_retried_and_dismissed(ada: Caller, ada_user: User, fact: MemoryRecord) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from django.urls import reverse
 
 from foundation.people.caller import Caller
+from knowledge.changesets.apply import apply
+from knowledge.operations import Apply
 from memories import services
 from memories.history import chain, history
 from memories.models import MemoryRecord
 from memories.operations import Forget, Restore, Revise, Share, Supersede
 from memory_project.models import User
 from memory_project.portal.memory_history import ShownChange, shown_changes
+from tests.knowledge.changeset_examples import approved, change
+from tests.knowledge.conftest import ORDERS
 from tests.pages import browser
 
 
@@ -56,6 +60,39 @@ def test_a_memory_that_was_forgotten_and_restored_shows_both(alice: Caller, fact
     services.forget(alice, Forget(record_id=fact.pk))
     services.restore(alice, Restore(record_id=fact.pk))
     assert [change.change for change in shown(alice, fact)] == ["restore", "forget", "remember"]
+
+
+def test_an_insight_becomes_a_correction_when_it_is_applied(
+    small_catalog: None, alice: Caller, bob: Caller, cora: Caller, fact: MemoryRecord
+) -> None:
+    text = "Revenue includes refunds since May."
+    captured = approved(bob, cora, insight_text=text, supersedes=fact.pk.hex)
+    changes = [change("add_tag", "", "Training")]
+    apply(cora, Apply.read({"insight_ids": [captured.pk.hex], "changes": changes, "entity_urn": ORDERS}))
+    captured.record.refresh_from_db()
+    entries = shown(cora, captured.record)
+    (start,) = [entry for entry in entries if entry.version == captured.record and entry.change == "remember"]
+    (correction,) = [entry for entry in entries if entry.change == "supersede"]
+    assert (start.by, start.content_before) == (bob.email, "")
+    assert (correction.by, correction.content_before) == (cora.email, fact.content)
+    assert correction.content == captured.record.content
+    assert correction.at > start.at
+
+
+def test_a_correction_that_was_taken_back_is_an_entry_of_its_own(alice: Caller, fact: MemoryRecord) -> None:
+    second = services.supersede(alice, Supersede(record_id=fact.pk, content="Tills never close.", reason="new")).record
+    services.forget(alice, Forget(record_id=second.pk))
+    services.restore(alice, Restore(record_id=fact.pk))
+    newer = Supersede(record_id=fact.pk, content="Tills close at ten.", reason="newer")
+    third = services.supersede(alice, newer).record
+    changes = shown(alice, third)
+    assert [(change.change, change.reason) for change in changes] == [
+        ("supersede", "newer"),
+        ("restore", ""),
+        ("supersede", "new"),
+        ("remember", ""),
+    ]
+    assert changes[0].content == third.content
 
 
 def test_the_page_links_the_other_versions(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:

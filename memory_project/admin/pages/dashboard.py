@@ -38,7 +38,7 @@ def context(request: HttpRequest) -> dict[str, Any]:
     figures: dict[str, Any] = {
         "trends": trends,
         "applied_this_week": int(sum(week)),
-        "index": _index(index_status.coverage(index_status.model(), kept_s=60)),
+        "index": whole_index(index_status.coverage(index_status.model(), kept_s=60)),
     }
     if curation.may_curate(caller):
         ages = review.ages(caller)
@@ -55,7 +55,7 @@ def context(request: HttpRequest) -> dict[str, Any]:
     return figures
 
 
-def _index(coverage: Sequence[index_status.Coverage]) -> dict[str, Any]:
+def whole_index(coverage: Sequence[index_status.Coverage]) -> dict[str, Any]:
     """Return the share of all rows that have a vector. The page Indexing has it for each kind of row."""
     expected = sum(one.expected for one in coverage)
     return {

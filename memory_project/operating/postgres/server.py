@@ -116,7 +116,8 @@ class EmbeddedPostgres:
             )
         command = [useradd, "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
         process = subprocess.run(command, capture_output=True, text=True)
-        print(f"PostgreSQL doesn't run as root, so it has its own user: {SYSTEM_USER} (created).", file=sys.stderr)
+        if process.returncode == 0:
+            print(f"PostgreSQL doesn't run as root, so it has its own user: {SYSTEM_USER} (created).", file=sys.stderr)
         try:
             return pwd.getpwnam(SYSTEM_USER)  # succeeds also if another process has just created it
         except KeyError:
