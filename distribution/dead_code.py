@@ -44,6 +44,7 @@ WORD = re.compile(r"\w+")
 PATH = re.compile(r"[\w.:-]+")
 # What is left, and why it stays.
 EXCEPTIONS = {
+    "has_curate_permission": "the admin calls it for actions with the permission `curate`",
     "to_url": "Django calls it on converters of paths",
     "db_for_read": "Django calls it on routers",
     "db_for_write": "Django calls it on routers",

@@ -109,10 +109,7 @@ def test_a_filter_has_the_label_and_the_values_of_its_row(facet: str, field: str
 
 
 def test_every_filter_is_compared() -> None:
-    (compared,) = [
-        mark.args[1]
-        for mark in test_a_filter_has_the_label_and_the_values_of_its_row.pytestmark  # type: ignore[attr-defined]
-    ]
+    (compared,) = [mark.args[1] for mark in test_a_filter_has_the_label_and_the_values_of_its_row.pytestmark]
     assert {facet for facet, _, _ in compared} == set(memory_list.FACETS)
 
 

@@ -68,7 +68,7 @@ def persona_choices(caller: Caller) -> list[tuple[str, str]]:
 
 
 # Whose correction was erased. Any other superseded memory comes back by forgetting its correction.
-WITHOUT_CORRECTION = Q(status=Status.SUPERSEDED) & ~Exists(MemoryRecord.objects.filter(pk=OuterRef("superseded_by")))
+WITHOUT_CORRECTION = Q(status=Status.SUPERSEDED) & ~Q(Exists(MemoryRecord.objects.filter(pk=OuterRef("superseded_by"))))
 FORGET = AdminAct(
     "forget",
     gettext_lazy("Forget"),

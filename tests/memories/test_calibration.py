@@ -20,7 +20,7 @@ from foundation.embedding import calibration
 from foundation.embedding.providers import Deterministic
 from foundation.people.caller import Caller
 from memories.models import MemoryRecord
-from memory_project.operating.doctor import recall
+from memory_project.operating.doctor import machine_facts, recall
 from memory_project.operating.doctor.findings import FindingState
 from tests.memories.facts import remember
 
@@ -99,7 +99,7 @@ def test_all_vectors_are_computed_anew_and_stored_under_another_name(narrow: Non
     call_command("embed", quiet=True)
     (name,) = set(MemoryRecord.objects.values_list("embedding_model", flat=True))
     assert name.startswith(f"{NARROW} #")
-    assert name == recall.configured_model()
+    assert name == machine_facts.configured_model()
     run("off")
     call_command("embed", quiet=True)
     assert set(MemoryRecord.objects.values_list("embedding_model", flat=True)) == {NARROW}
