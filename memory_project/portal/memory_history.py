@@ -53,7 +53,7 @@ def shown_changes(changes: Sequence[HistoryEntry], versions: Sequence[MemoryReco
         version = by_id[change.record_id]
         successor = later.get(version.pk)
         if successor and change is corrections.get(version.pk):
-            shown.append(_correction(change, version, successor))
+            shown.append(_correction(change, successor, _text_at(change.at, successor, changes)))
         elif change.before:
             shown.append(_edit(change, change.before))
         elif version.pk not in merged:
@@ -69,14 +69,20 @@ def _corrections_in_force(changes: Sequence[HistoryEntry]) -> dict[UUID, History
     return {change.record_id: change for change in oldest_first}
 
 
-def _correction(change: HistoryEntry, version: MemoryRecord, successor: MemoryRecord) -> ShownChange:
+def _text_at(moment: datetime, version: MemoryRecord, changes: Sequence[HistoryEntry]) -> str:
+    """Return what a version said after its last change until then. `changes` are newest first."""
+    until_then = (change for change in changes if change.record_id == version.pk and change.at <= moment)
+    return next((change.after.content for change in until_then), version.content)
+
+
+def _correction(change: HistoryEntry, successor: MemoryRecord, text: str) -> ShownChange:
     return ShownChange(
         change.at,
         change.change,
         change.by,
         change.reason,
-        successor.content,
-        version.content,
+        text,
+        change.after.content,
         version=successor,
     )
 

@@ -79,6 +79,15 @@ def test_an_insight_becomes_a_correction_when_it_is_applied(
     assert correction.at > start.at
 
 
+def test_a_correction_shows_its_text_of_that_time(alice: Caller, fact: MemoryRecord) -> None:
+    later = services.supersede(alice, Supersede(record_id=fact.pk, content="Tills never close.")).record
+    services.revise(alice, Revise(record_id=later.pk, content="Tills never ever close.", reason="emphasis"))
+    later.refresh_from_db()
+    edit, correction, _ = shown(alice, later)
+    assert (correction.content_before, correction.content) == (fact.content, "Tills never close.")
+    assert (edit.content_before, edit.content) == ("Tills never close.", "Tills never ever close.")
+
+
 def test_a_correction_that_was_taken_back_is_an_entry_of_its_own(alice: Caller, fact: MemoryRecord) -> None:
     second = services.supersede(alice, Supersede(record_id=fact.pk, content="Tills never close.", reason="new")).record
     services.forget(alice, Forget(record_id=second.pk))
