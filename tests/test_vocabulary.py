@@ -80,7 +80,7 @@ def test_values_have_the_label_of_the_table(field: str, choices: type) -> None:
     assert titled == shown, "the admin and the pages call a value differently"
 
 
-@pytest.mark.parametrize("field", FIELD_LABELS.keys() - OTHER_FIELDS)
+@pytest.mark.parametrize("field", sorted(FIELD_LABELS.keys() - OTHER_FIELDS))
 def test_a_field_has_the_label_of_its_row(field: str) -> None:
     with override("en"):
         assert str(FIELD_LABELS[field]) in row_of(field)[0]
