@@ -10,7 +10,7 @@ document.addEventListener("keydown", (event) => {
   if (form.matches("[data-decides]")) {
     const panel = event.target.closest("[data-panel][open]");
     const inPanel = usable.filter((candidate) => panel?.contains(candidate));
-    button = inPanel.length === 1 ? inPanel[0] : inPanel.find((candidate) => candidate.matches("[data-sends-note]"));
+    button = inPanel.length === 1 ? inPanel[0] : inPanel.find((candidate) => candidate.matches("[data-sends-note]") && event.target.value?.trim());
   }
   event.preventDefault();
   if (!button) return;
