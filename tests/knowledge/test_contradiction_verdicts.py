@@ -139,7 +139,7 @@ def test_a_verdict_on_own_memories_takes_effect_and_is_undone(
     pair = scanned(alice)
     settlement = settle(alice, pair, verdict, note="Asked the shop.", **scopes)
     assert (settlement.state, state(*records), inbox(alice), inbox(bob)) == ("decided", after, [], [])
-    with pytest.raises(Conflict, match=r"settled by alice@example.org"):  # the second of two who decide at once
+    with pytest.raises(Conflict, match=r"decided by alice@example.org"):  # the second of two who decide at once
         settle(bob, pair, "second")
     with pytest.raises(Forbidden):
         undo(bob, settlement)

@@ -115,7 +115,7 @@ def test_an_edit_that_names_entities_settles_it(alice: Caller) -> None:
     record = remember(alice)
     urn = urn_of("fernhill.web.carts")
     assert not services.revise(alice, Revise.read({"id": record.pk, "entity_urns": [urn]})).unsettled
-    with pytest.raises(Conflict, match="it is about"):
+    with pytest.raises(Conflict, match="is about"):
         settle(alice, record)
 
 
@@ -266,8 +266,8 @@ def test_the_page_of_a_memory_asks_its_owner_alone(alice: Caller, alice_user: Us
     )
     said = client.get(address).content.decode()  # its message has the button
     assert said.count(f'action="{reverse("change-memory", args=[record.pk, "undo"])}"') == 1
-    assert "You have settled" not in said
-    assert "You have settled" in page_of(alice_user, address)
+    assert "You have said" not in said
+    assert "You have said" in page_of(alice_user, address)
 
 
 @pytest.mark.parametrize(

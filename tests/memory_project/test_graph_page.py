@@ -71,7 +71,7 @@ def test_only_its_owner_shares_a_graph(alice_user: User, bob_user: User) -> None
     assert browsers[alice_user].post(address, {"visibility": "nobody"}).status_code == 400
     browsers[alice_user].post(address, {"visibility": "everyone"})
     assert "about Report" in page(bob_user, node=number("Report"))
-    assert "Who can see this graph" not in page(bob_user)
+    assert "Readers of this graph" not in page(bob_user)
     assert browsers[bob_user].post(address, {"visibility": "private"}).status_code == 403
 
 
