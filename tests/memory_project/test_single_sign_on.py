@@ -89,8 +89,8 @@ def test_the_first_sign_in_creates_an_account_with_what_the_groups_give(issuer: 
         ({"email_verified": None}, "has not verified"),
         ({"email": None}, "did not send your e-mail"),
         ({"email": "nobody"}, "did not send your e-mail"),
-        ({"groups": ["golfers"]}, "none of your groups"),
-        ({"groups": None}, "none of your groups"),
+        ({"groups": ["golfers"]}, "None of your groups"),
+        ({"groups": None}, "None of your groups"),
         ({"groups": {"analysts": True}}, "is not a list"),
         ({"groups": ["x"] * 10_001}, "is not a list"),
         ({"groups": None, "_claim_names": {"groups": "src1"}}, "too many groups"),
@@ -124,7 +124,7 @@ def test_an_account_is_found_by_subject_after_its_first_link(issuer: FakeIssuer,
     # the address does not count any more, neither of the linked person nor of somebody who has taken it over
     assert is_signed_in(sign_in(issuer, {**ALICE, "email": "other@example.org", "email_verified": False}).client)
     thief = sign_in(issuer, {**ALICE, "sub": "u-3"})
-    assert "another identity" in thief.content.decode()
+    assert "Another identity" in thief.content.decode()
     assert not is_signed_in(thief.client)
     assert User.objects.count() == 1
 
