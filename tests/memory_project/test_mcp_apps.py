@@ -90,7 +90,7 @@ def test_document_loads_nothing_and_allows_only_its_own_script(cora: Caller, vie
     assert policy[1].startswith("default-src 'none'")
     assert len(re.findall("<script>", content.text)) == len(re.findall("<style>", content.text)) == 1
     assert not re.search(r"""<(link|img|iframe)|\ssrc=|\son\w+="|innerHTML|url\(|@import""", content.text)
-    assert len(content.text) < 66_000
+    assert len(content.text) < 68_000  # most of it is the style sheet of the pages
 
 
 # -- HTTP of the revisions before 2026-07-28: the client declares the extension once ----------------------

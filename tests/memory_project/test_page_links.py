@@ -13,8 +13,8 @@ from tests.pages import inbox
 KEY = UUID(int=5)
 ROUTES = {
     "memory": lambda: reverse("memory", args=[KEY]),
-    "edit-memory": lambda: reverse("edit-memory", args=[KEY]),
-    "edit-insight": lambda: reverse("review-edit", args=[KEY]),
+    "edit-memory": lambda: f"/memories/{KEY.hex}/edit/",
+    "edit-insight": lambda: f"/review/{KEY.hex}/edit/",
     "insight": lambda: reverse("review-one", args=[KEY]),
     "my-insight": lambda: f"{reverse('my-insights')}#i-{KEY.hex}",
     "inbox": lambda: inbox(),
