@@ -330,6 +330,8 @@ def mark_wrong(e: Expected, person: Person, m: Memory) -> None:
         other.was_second = True
     m.marks[person.name] = mark
     _after_mark(m, before)
+    if mark.counts_alone or any(other.in_force for other in others):
+        m.changed()  # also of a stale memory, whose reason this mark becomes
 
 
 def withdraw(e: Expected, person: Person, m: Memory) -> None:
@@ -337,6 +339,8 @@ def withdraw(e: Expected, person: Person, m: Memory) -> None:
     mark = m.marks.pop(person.name, None)
     m.unsettled = m.unsettled or bool(mark and mark.in_force and m.seen)
     _after_mark(m, before)
+    if mark and mark.counts and m.last:
+        m.last.sure = False  # it may have been the reason, which then changes
     if mark and before == "stale" and m.marked_wrong is False and e.available:
         e.compare(m)  # as every memory that becomes active again
 
