@@ -27,7 +27,8 @@ class MemoriesConfig(AppConfig):
 
 def contribute() -> None:
     from memories.retrieval import indexing  # noqa: PLC0415 - deferred
-    from memories.writing import bulk_actions  # noqa: PLC0415 - deferred
+    from memories.writing.bulk_actions import BULK_ACTIONS  # noqa: PLC0415 - deferred
+    from memories.writing.memory_actions import MEMORY_ACTIONS  # noqa: PLC0415 - deferred
 
     indexing.SOURCES.register("memory", indexing.MEMORIES)
-    bulk_actions.BULK_ACTIONS.update(bulk_actions.MEMORY_ACTIONS)
+    BULK_ACTIONS.update(MEMORY_ACTIONS)

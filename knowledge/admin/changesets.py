@@ -20,8 +20,8 @@ from knowledge.admin.related import entity_links, insight_links, lines_of_change
 from knowledge.changesets import rollback
 from knowledge.changesets.diff import of_changes
 from knowledge.insights.queries import may_curate
-from knowledge.models import Change, Changeset, ChangesetState, Decision, Insight
-from memories.admin.actions import AdminAct
+from knowledge.models import Change, Changeset, Decision, Insight
+from memories.admin.actions import AdminAction
 from memories.admin.base import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names
 from memories.admin.history import HistoryLine
 from memories.admin.rows import Link
@@ -73,18 +73,6 @@ def _keeps(kept: int) -> str:
     return text % {"n": kept} if kept else ""
 
 
-ROLL_BACK = AdminAct(
-    "roll_back",
-    gettext_lazy("Roll back"),
-    gettext_lazy("Restores the previous values in the catalog and returns the insights to review."),
-    permissions=["curate"],
-    preview=preview_rollback,
-    narrow=lambda caller, rows: rows.filter(
-        state__in=[ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED]
-    ),
-)
-
-
 class EntityFilter(PickFilter):
     title = gettext_lazy("entity")
     parameter_name = "entity"
@@ -131,7 +119,7 @@ class ChangesetAdmin(ReadOnlyAdmin):
     ]
     readonly_fields = ["subject", "badge", "diff"]
     inlines = [ChangeInline]
-    actions = [ROLL_BACK.as_action()]
+    actions = [AdminAction("roll_back", preview_rollback, permissions=["curate"]).for_menu()]
     presets = (
         (gettext_lazy("Applied"), "state__exact=applied"),
         (gettext_lazy("Partial or failed"), "state__in=partial,failed"),

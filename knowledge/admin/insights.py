@@ -22,11 +22,10 @@ from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.snapshot import CatalogSnapshot
 from knowledge.changesets.diff import Readable, of_changes
 from knowledge.insights.queries import may_curate
-from knowledge.insights.seen import versions_of
 from knowledge.models import Insight, InsightState
-from knowledge.review import clarifications, suggested
-from knowledge.review.review_page import QUESTIONS, REASONS, effect_of
-from memories.admin.actions import AdminAct
+from knowledge.review import suggested
+from knowledge.review.review_page import effect_of
+from memories.admin.actions import AdminAction, Previews, as_they_are
 from memories.admin.base import (
     ConditionFilter,
     NameSearch,
@@ -78,103 +77,17 @@ def preview_application(caller: Caller, insights: Sequence[Insight]) -> list[Saf
     return lines
 
 
-def not_own(caller: Caller, rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Filter to the insights that the caller may decide about: those of the personas held, but not one's own."""
-    if caller.is_admin:
-        return rows
-    return rows.filter(record__persona__in=caller.personas).exclude(record__created_by=caller.email)
-
-
-def in_states(*states: str) -> Any:
-    return lambda caller, rows: rows.filter(state__in=states)
-
-
-def colleague_choices(caller: Caller) -> list[tuple[str, str]]:
-    return [(person.email, str(person)) for person in clarifications.colleagues(caller)]
-
-
 CURATES = ["curate"]
-UNDECIDED = Q(state=InsightState.PENDING) | ~Q(pending_edit={})  # including an edit that waits for approval
-ACTS = [
-    AdminAct(
-        "approve",
-        gettext_lazy("Approve"),
-        gettext_lazy(
-            "Each memory gets the readers that its owner asked for. Unless you are an admin, your own insights and "
-            "those of personas that you don't hold are skipped and stay undecided."
-        ),
-        permissions=CURATES,
-        narrow=not_own,
-        fits=UNDECIDED | Q(state=InsightState.REJECTED),
-        versions=versions_of,
-        preview=preview_approval,
-    ),
-    AdminAct(
-        "reject",
-        gettext_lazy("Reject"),
-        gettext_lazy("Archives each memory and shows the reason to its author."),
-        needs_reason=True,
-        reasons=tuple(REASONS),
-        permissions=CURATES,
-        narrow=not_own,
-        fits=UNDECIDED | Q(state=InsightState.APPROVED),
-        versions=versions_of,
-    ),
-    AdminAct(
-        "needs_more",
-        gettext_lazy("Needs info"),
-        gettext_lazy("Asks the authors your question. The insights leave the queue until their authors have answered."),
-        needs_reason=True,
-        reasons=tuple(QUESTIONS),
-        permissions=CURATES,
-        narrow=not_own,
-        fits=UNDECIDED,
-        versions=versions_of,
-    ),
-    AdminAct(
-        "hand_over",
-        gettext_lazy("Hand to a colleague"),
-        gettext_lazy("Asks a colleague to decide. Other curators can still decide, too."),
-        choices=colleague_choices,
-        choice_label=gettext_lazy("The colleague"),
-        permissions=CURATES,
-        fits=UNDECIDED,
-        versions=versions_of,
-    ),
-    AdminAct(
-        "apply",
-        gettext_lazy("Apply to the catalog"),
-        gettext_lazy(
-            "Writes the suggested changes of approved insights to the catalog. Each insight gets its own changeset, "
-            "which can be rolled back."
-        ),
-        permissions=CURATES,
-        versions=versions_of,
-        preview=preview_application,
-        narrow=in_states(InsightState.APPROVED),
-    ),
-    AdminAct(
-        "roll_back_insight",
-        gettext_lazy("Roll back"),
-        gettext_lazy(
-            "Restores the previous values in the catalog and returns the insights to review. An insight is skipped if "
-            "others have changed its values in the catalog since."
-        ),
-        permissions=CURATES,
-        narrow=in_states(InsightState.APPLIED),
-    ),
-    AdminAct(
-        "undo_review",
-        gettext_lazy("Undo decision"),
-        gettext_lazy(
-            "Undoes the last decision and returns the insights to review. Applied insights have to be rolled back "
-            "instead."
-        ),
-        permissions=CURATES,
-        versions=versions_of,
-        narrow=in_states(InsightState.APPROVED, InsightState.REJECTED),
-    ),
-]
+# How the confirmation page shows what becomes of the rows, for each action.
+PREVIEWS: dict[str, Previews] = {
+    "approve": preview_approval,
+    "reject": as_they_are,
+    "needs_more": as_they_are,
+    "hand_over": as_they_are,
+    "apply": preview_application,
+    "roll_back_insight": as_they_are,
+    "undo_review": as_they_are,
+}
 
 
 class EntityFilter(PickFilter):
@@ -229,7 +142,7 @@ class InsightAdmin(NameSearch, ReadOnlyAdmin):
     search_help_text = gettext_lazy("Words of the text, a person, or the name or URN of an entity.")
     fieldsets = [(None, {"fields": SHOWN}), ("Stored values", {"classes": ["collapse"], "fields": STORED})]
     readonly_fields = [*SHOWN, *STORED]
-    actions = [act.as_action() for act in ACTS]
+    actions = [AdminAction(name, preview, CURATES).for_menu() for name, preview in PREVIEWS.items()]
     presets = (
         (gettext_lazy("Waiting"), "state__exact=pending&question=none"),
         (gettext_lazy("Needs info"), "state__exact=pending&question=open"),

@@ -9,32 +9,8 @@ from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from knowledge.graph.maintenance import proposals
 from knowledge.graph.models import Entity, Graph, Observation, Reflection, UpkeepProposal, UpkeepState
-from memories.admin.actions import AdminAct
+from memories.admin.actions import AdminAction
 from memories.admin.base import AdminsOnly, admin_caller
-
-ACCEPT = AdminAct(
-    "accept_upkeep",
-    gettext_lazy("Accept"),
-    gettext_lazy(
-        "Ends the duplicate, which can be undone, or splits the entity by its current topics, which can't be undone."
-    ),
-    narrow=lambda caller, rows: rows.filter(state=UpkeepState.OPEN),
-)
-DISMISS = AdminAct(
-    "dismiss_upkeep",
-    gettext_lazy("Dismiss"),
-    gettext_lazy(
-        "Changes nothing in the graph. The proposal is not made again. Tools that list splits or duplicates leave it "
-        "out."
-    ),
-    narrow=lambda caller, rows: rows.filter(state=UpkeepState.OPEN),
-)
-REOPEN = AdminAct(
-    "reopen_upkeep",
-    gettext_lazy("Open again"),
-    gettext_lazy("Undoes the decision. An ended duplicate becomes active again. A split can't be undone."),
-    narrow=lambda caller, rows: rows.exclude(state=UpkeepState.OPEN),
-)
 
 
 @admin.register(Graph)
@@ -110,7 +86,7 @@ class UpkeepProposalAdmin(AdminsOnly):
     list_select_related = ("entity__graph", "ends", "stays")
     search_fields = ["entity__name", "entity__graph__created_by"]
     date_hierarchy = "created_at"
-    actions = [act.as_action() for act in (ACCEPT, DISMISS, REOPEN)]
+    actions = [AdminAction(name).for_menu() for name in ("accept_upkeep", "dismiss_upkeep", "reopen_upkeep")]
     presets = ((gettext_lazy("Open"), "state__exact=open"),)
 
     @admin.display(description=gettext_lazy("score"), ordering="score")

@@ -45,7 +45,7 @@ class BatchAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("action"))
     def label(self, batch: Batch) -> str:
         act = bulk_actions.BULK_ACTIONS.get(batch.act)
-        return f"{act.label if act else batch.act}: {batch.unit_count:,}"
+        return f"{act.done if act else batch.act}: {batch.unit_count:,}"
 
     @admin.display(description=gettext_lazy("done"))
     def progress(self, batch: Batch) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils.formats import number_format
 from django.utils.html import format_html, format_html_join
@@ -17,9 +17,8 @@ from django.utils.translation import gettext, gettext_lazy
 from foundation.links import url_for
 from foundation.operations.display import show_invisible
 from foundation.people.caller import Caller
-from foundation.people.models import Persona
 from memories import queries
-from memories.admin.actions import AdminAct
+from memories.admin.actions import AdminAction
 from memories.admin.base import (
     ConditionFilter,
     NameSearch,
@@ -49,74 +48,6 @@ if TYPE_CHECKING:
 
 BATCHES_SHOWN = 10
 MAX_FACT = 200  # maximum number of characters of a memory's text in a list
-
-
-def decidable(caller: Caller, rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Filter to the caller's own memories and the stale ones that the caller may decide about. Admins get all."""
-    if caller.is_admin:
-        return rows
-    return rows.filter(Q(created_by=caller.email) | Q(status=Status.STALE) & queries.decided_by(caller))
-
-
-def owned(caller: Caller, rows: QuerySet[Any]) -> QuerySet[Any]:
-    return rows if caller.is_admin else rows.filter(created_by=caller.email)
-
-
-def persona_choices(caller: Caller) -> list[tuple[str, str]]:
-    rows = Persona.objects.all() if caller.is_admin else Persona.objects.filter(name__in=caller.personas)
-    return [(persona.name, str(persona)) for persona in rows]
-
-
-# Whose correction was erased. Any other superseded memory comes back by forgetting its correction.
-WITHOUT_CORRECTION = Q(status=Status.SUPERSEDED) & ~Q(Exists(MemoryRecord.objects.filter(pk=OuterRef("superseded_by"))))
-FORGET = AdminAct(
-    "forget",
-    gettext_lazy("Forget"),
-    gettext_lazy("The memories are archived: kept, but no longer recalled. Their owners and admins can restore them."),
-    narrow=decidable,
-    fits=~Q(status=Status.ARCHIVED),
-)
-RESTORE = AdminAct(
-    "restore",
-    gettext_lazy("Restore"),
-    gettext_lazy("Archived and stale memories become active again."),
-    narrow=owned,
-    fits=Q(status__in=[Status.ARCHIVED, Status.STALE]) | WITHOUT_CORRECTION,
-)
-VERIFY = AdminAct(
-    "verify",
-    gettext_lazy("Still true"),
-    gettext_lazy("Stale memories become active again. The history shows who verified them."),
-    narrow=decidable,
-    fits=Q(status__in=[Status.ACTIVE, Status.STALE]),
-)
-CORRECT = AdminAct(
-    "correct",
-    gettext_lazy("Correct"),
-    gettext_lazy("The new text replaces the memory. The old text remains in the correction chain."),
-    asks_text=True,
-    choice_label=gettext_lazy("The new text"),
-    narrow=decidable,
-    fits=Q(status__in=[Status.ACTIVE, Status.STALE]),
-)
-SHARE = AdminAct(
-    "share",
-    gettext_lazy("Share"),
-    gettext_lazy("Changes the readers of the memories."),
-    choices=lambda caller: [(value, str(label)) for value, label in Visibility.choices],
-    choice_label=gettext_lazy("Readers"),
-    narrow=owned,
-)
-REASSIGN = AdminAct(
-    "reassign",
-    gettext_lazy("Move to another persona"),
-    gettext_lazy(
-        "Members of that persona can then read the memories that are not private, and its curators can review them."
-    ),
-    choices=persona_choices,
-    choice_label=gettext_lazy("Persona"),
-    narrow=owned,
-)
 
 
 class EntityFilter(PickFilter):
@@ -194,7 +125,7 @@ class MemoryRecordAdmin(NameSearch, ReadOnlyAdmin):
         (gettext_lazy("Stored fields"), {"classes": ["collapse"], "fields": STORED}),
     ]
     readonly_fields = ["badge", "chain", "agent_reports"]
-    actions = [act.as_action() for act in (VERIFY, CORRECT, FORGET, RESTORE, SHARE, REASSIGN)]
+    actions = [AdminAction(name).for_menu() for name in ("verify", "correct", "forget", "restore", "share", "reassign")]
     presets: tuple[tuple[Any, str], ...] = (
         (gettext_lazy("Active"), "status__exact=active"),
         (gettext_lazy("Stale"), "status__exact=stale"),
@@ -324,7 +255,7 @@ class StaleMemoryAdmin(MemoryRecordAdmin):
     list_filter = ["category", "confidence", PersonaFilter, EntityFilter, AuthorFilter]
     date_hierarchy = "stale_at"
     ordering = ["stale_at"]
-    actions = [act.as_action() for act in (VERIFY, CORRECT, FORGET, SHARE)]
+    actions = [AdminAction(name).for_menu() for name in ("verify", "correct", "forget", "share")]
     presets = ()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
@@ -352,7 +283,7 @@ class CorrectionAdmin(MemoryRecordAdmin):
     list_display = ["fact", "before", "badge", "owner", "captured"]
     more_columns = ()
     list_filter = ["status", "category", PersonaFilter, EntityFilter, AuthorFilter]
-    actions = [act.as_action() for act in (FORGET, CORRECT, RESTORE)]
+    actions = [AdminAction(name).for_menu() for name in ("forget", "correct", "restore")]
     date_hierarchy = None  # type: ignore[assignment]  # no index finds the oldest correction
     presets = ()
 

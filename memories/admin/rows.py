@@ -98,7 +98,9 @@ class RowPage(admin.ModelAdmin[Any]):
         found: Mapping[str, Any] = self.get_actions(request)
         actions = {name: (act, label) for name, (act, _, label) in found.items()}
         conditions = {
-            name: Exists(act.definition.offered(admin_caller(request), self.model._default_manager.filter(pk=row.pk)))
+            name: Exists(
+                act.definition.action.offered(admin_caller(request), self.model._default_manager.filter(pk=row.pk))
+            )
             for name, (act, _) in actions.items()
             if hasattr(act, "definition")
         }

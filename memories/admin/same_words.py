@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -12,11 +11,10 @@ from django.utils.translation import gettext, gettext_lazy
 
 from foundation.operations.display import show_invisible
 from foundation.people.caller import Caller
-from memories.admin.actions import AdminAct
+from memories.admin.actions import AdminAction
 from memories.admin.base import AdminsOnly, admin_caller, age, badge, stacked
 from memories.models import SameWords, SameWordsDecision
 from memories.writing import same_words
-from memories.writing.text_places import places
 
 EXCERPT = 200  # maximum number of characters of a text in the list
 
@@ -36,36 +34,8 @@ def excerpt(found: same_words.FoundWords) -> str:
     return text if len(text) <= EXCERPT else f"{text[:EXCERPT]}…"
 
 
-def undecided(caller: Caller, rows: QuerySet[SameWords]) -> QuerySet[SameWords]:
-    return rows.filter(decision=SameWordsDecision.OPEN)
-
-
-def erasable(caller: Caller, rows: QuerySet[SameWords]) -> QuerySet[SameWords]:
-    """Filter to undecided texts that can be erased here: not, for example, those that only a changeset changes."""
-    kept = [name for name, place in places().items() if place.changed_by]
-    return undecided(caller, rows).exclude(place__in=kept)
-
-
 def _seen(entry: SameWords) -> same_words.FoundWords:
     return cast("same_words.FoundWords", entry.seen)  # type: ignore[attr-defined]  # set when the row was read
-
-
-ERASE = AdminAct(
-    "erase_same_words",
-    gettext_lazy("Erase this, too"),
-    gettext_lazy(
-        "Erases each of these texts for good: its author loses it. A text that has changed since it was found stays."
-    ),
-    preview=preview,
-    narrow=erasable,
-)
-LEAVE = AdminAct(
-    "leave_same_words",
-    gettext_lazy("Leave it"),
-    gettext_lazy("The texts stay, because their authors wrote them independently."),
-    preview=preview,
-    narrow=undecided,
-)
 
 
 @admin.register(SameWords)
@@ -79,7 +49,7 @@ class SameWordsAdmin(AdminsOnly):
     search_help_text = gettext_lazy("Search by the owner of the erased memory, or by the person who erased it.")
     fields = ["place", "whole_text", "owner", "erased", "found_at", "badge", "decided_by", "decided_at"]
     readonly_fields = ["whole_text", "owner", "erased", "badge"]
-    actions = [act.as_action() for act in (ERASE, LEAVE)]
+    actions = [AdminAction(name, preview).for_menu() for name in ("erase_same_words", "leave_same_words")]
     presets = ((gettext_lazy("Open"), "decision__exact=open"),)
 
     def usual_columns(self, request: HttpRequest) -> list[Any]:

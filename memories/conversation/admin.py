@@ -11,9 +11,9 @@ from django.utils.translation import gettext, gettext_lazy
 
 from foundation.links import url_for
 from foundation.operations.display import show_invisible
+from memories.admin.actions import AdminAction
 from memories.admin.base import AdminsOnly, admin_caller, moment
 from memories.admin.base import age as age_of
-from memories.admin.records import FORGET, RESTORE
 from memories.conversation.models import CachedAnswer, MergeProposal, UserDecision
 from memories.conversation.operations import TIERS
 from memories.models import ConversationMemory
@@ -43,7 +43,7 @@ class ConversationMemoryAdmin(AdminsOnly):
         "created_at", "expires_at", "purge_after",
     ]  # fmt: skip
     readonly_fields = ["page", "derived_from"]
-    actions = [FORGET.as_action(), RESTORE.as_action()]
+    actions = [AdminAction("forget").for_menu(), AdminAction("restore").for_menu()]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ConversationMemory]:
         rows = ConversationMemory.objects.visible_to(admin_caller(request)).filter(tier__in=TIERS)

@@ -7,12 +7,11 @@ finishes the batch even if the page is closed.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
@@ -31,11 +30,11 @@ from foundation.work import jobs
 from foundation.work.jobs import JobKind
 from memories import services
 from memories.models import Batch, MemoryRecord
-from memories.operations import Forget, Reassign, Restore, Retag, Share, Supersede, Verify
-from memories.writing import erasure, quotations, same_words
-from memories.writing.retagging import retag
+from memories.writing import quotations
 from memories.writing.text_places import BATCH_CHOICES
-from memories.writing.undo import undo as undo_change
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 MAX_UNITS = 5_000  # maximum number of rows in a batch
 AT_ONCE = 20  # number of rows changed in one transaction
@@ -53,83 +52,45 @@ class ActionInput:
     seen: str = ""  # token of the row's state that the person saw, if the rows have such tokens
 
 
+def all_rows(caller: Caller, rows: QuerySet[Any]) -> QuerySet[Any]:
+    return rows
+
+
 @dataclass(frozen=True)
 class BulkAction:
-    label: str  # name of what was done, for example Forgotten
+    """What the portal and the admin offer for several rows at once, with its words and its rules.
+
+    The service called by `do` decides about each row. `offered` only keeps rows out of a selection that would be
+    refused.
+    """
+
     do: Callable[[Caller, UUID, ActionInput], object]  # changes one row
+    title: StrOrPromise  # for example Forget
+    done: StrOrPromise  # what was done, for example Forgotten
+    description: StrOrPromise = ""  # what it does, for the page that asks for a confirmation
     inverse: str = ""  # name of the action that undoes this one
     kind: str = "memory"  # kind of the rows: memory, insight, …
     is_slow: bool = False  # `do` uses the network or a model, so it runs outside of the batch's transaction
-
-
-def _undo_of(change: str) -> BulkAction:
-    return BulkAction("Undone", lambda c, pk, entered: undo_change(c, record_id=pk, change=change))
+    note_missing: StrOrPromise = ""  # why a note is needed, to follow the name of its field; "" if it is optional
+    notes: Mapping[str, StrOrPromise] = field(default_factory=dict)  # suggested notes, with their labels
+    choice_label: StrOrPromise = ""  # what has to be chosen or entered; "" for nothing
+    choices: Callable[[Caller], Sequence[tuple[str, str]]] | None = None  # what there is to choose from
+    takes_text: bool = False  # a text is entered for a single row, in place of a choice
+    offered: Callable[[Caller, QuerySet[Any]], QuerySet[Any]] = all_rows  # filters to rows that the caller may act on
+    versions: Callable[[Collection[Any]], Mapping[UUID, str]] | None = None  # returns tokens of the rows' states
 
 
 BULK_ACTIONS: Registry[BulkAction] = Registry("bulk actions")
-MEMORY_ACTIONS: dict[str, BulkAction] = {
-    "forget": BulkAction(
-        "Forgotten",
-        lambda c, pk, entered: services.forget(c, Forget.read({"record_id": pk, "reason": entered.note})),
-        "undo_forget",
-    ),
-    "restore": BulkAction(
-        "Restored",
-        lambda c, pk, entered: services.restore(c, Restore.read({"record_id": pk, "reason": entered.note})),
-        "undo_restore",
-    ),
-    "verify": BulkAction(
-        "Verified",
-        lambda c, pk, entered: services.verify(c, Verify.read({"record_id": pk, "note": entered.note})),
-        "undo_verify",
-    ),
-    "share": BulkAction(
-        "Shared",
-        lambda c, pk, entered: services.share(
-            c, Share.read({"record_id": pk, "visibility": entered.choice, "reason": entered.note})
-        ),
-        "undo_share",
-    ),
-    "reassign": BulkAction(
-        "Moved to another persona",
-        lambda c, pk, entered: services.reassign(
-            c, Reassign.read({"record_id": pk, "persona": entered.choice, "reason": entered.note})
-        ),
-        "undo_reassign",
-    ),
-    "retag": BulkAction(
-        "Retagged",
-        lambda c, pk, entered: retag(
-            c, Retag.read({"record_id": pk, **tags_of(entered.choice), "reason": entered.note})
-        ),
-        "undo_retag",
-    ),
-    "correct": BulkAction(
-        "Corrected",
-        lambda c, pk, entered: services.supersede(
-            c, Supersede.read({"record_id": pk, "content": entered.choice, "reason": entered.note})
-        ),
-        is_slow=True,
-    ),
-    "erase_same_words": BulkAction(
-        "Erased, too",
-        lambda c, pk, entered: erasure.erase_same_words(c, entry_id=pk),
-        kind="text",
-    ),
-    "leave_same_words": BulkAction("Left", lambda c, pk, entered: same_words.leave(c, entry_id=pk), kind="text"),
-    **{f"undo_{change}": _undo_of(change) for change in ("forget", "restore", "verify", "share", "reassign", "retag")},
-}
 
 
-def tags_of(choice: str) -> dict[str, Any]:
-    """Return the tags to add and to remove from the choice made for "retag", a JSON object with these two lists."""
-    try:
-        tags = json.loads(choice)
-    except ValueError:
-        tags = None
-    if not isinstance(tags, dict):
-        raise Invalid(gettext("is not a choice of tags"), field="choice", allowed='{"add": [tags], "remove": [tags]}')
-    return {"add": tags.get("add", []), "remove": tags.get("remove", [])}
+def checked(act: str, unit_ids: Sequence[UUID | str]) -> tuple[BulkAction, list[UUID]]:
+    """Return the action of this name, and the ids in the order in which all batches lock rows: deadlocks are rare."""
+    check_choice("act", act, BULK_ACTIONS)
+    ids = sorted({validate(Id, pk, "ids") for pk in unit_ids})
+    if not ids:
+        raise Invalid(gettext("is empty: no rows were selected"), field="ids", allowed=f"1 to {MAX_UNITS:,}")
+    check_count("ids", ids, MAX_UNITS)
+    return BULK_ACTIONS[act], ids
 
 
 def start(
@@ -146,14 +107,14 @@ def start(
 
     `seen` holds a token for the state in which the person saw a row. If the row has changed, the action is refused.
     """
-    check_choice("act", act, BULK_ACTIONS)
-    note = validate(Reason, note, "note")
-    ids = sorted(
-        {validate(Id, pk, "ids") for pk in unit_ids}
-    )  # all batches lock rows in this order, which makes deadlocks rare
-    if not ids:
-        raise Invalid(gettext("is empty: no rows were selected"), field="ids", allowed=f"1 to {MAX_UNITS:,}")
-    check_count("ids", ids, MAX_UNITS)
+    action, ids = checked(act, unit_ids)
+    note = validate(Reason, note, "note").strip()
+    if action.note_missing and not note:
+        raise Invalid(str(action.note_missing), field="note")
+    if action.choice_label and not choice:
+        raise Invalid(gettext("is missing"), field="choice")
+    if action.takes_text and len(ids) > 1:
+        raise Invalid(gettext("is too large: the text replaces a single memory"), field="ids", allowed="1")
     return _begin(caller, _save(caller, act, ids, ActionInput(note, choice), back_to, seen=seen or {}))
 
 

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import transaction
-from django.utils.translation import gettext
 
-from foundation.operations.errors import Invalid, check_choice, check_count
-from foundation.operations.fields import Id, Reason
+from foundation.operations.errors import check_choice
+from foundation.operations.fields import Reason
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from memories.models import Batch
-from memories.writing.bulk_actions import AT_ONCE, BULK_ACTIONS, MAX_UNITS, run_row
+from memories.writing.bulk_actions import AT_ONCE, BULK_ACTIONS, checked, run_row
 
 LIMIT_S = 2.0  # seconds after which the remaining rows are left unchecked
 
@@ -55,10 +54,7 @@ def preview(
     Raises Invalid for a slow action, which calls a model or another system.
     """
     check_choice("act", act, [name for name, action in BULK_ACTIONS.items() if not action.is_slow])
-    ids = sorted({validate(Id, pk, "ids") for pk in unit_ids})
-    if not ids:
-        raise Invalid(gettext("is empty: no rows were selected"), field="ids", allowed=f"1 to {MAX_UNITS:,}")
-    check_count("ids", ids, MAX_UNITS)
+    _, ids = checked(act, unit_ids)
     batch = Batch(created_by=caller.email, persona=caller.persona, act=act, unit_ids=ids, choice=choice)
     batch.note = validate(Reason, note, "note")
     deadline = time.monotonic() + LIMIT_S

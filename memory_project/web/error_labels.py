@@ -19,6 +19,7 @@ LABELS = {
     "note": gettext_lazy("Your note"),
     "notes": gettext_lazy("Your note"),
     "reason": gettext_lazy("The reason"),
+    "choice": gettext_lazy("Your choice"),
     "visibility": gettext_lazy("Readers"),
     "category": gettext_lazy("The category"),
     "ids": gettext_lazy("Your selection"),

@@ -74,7 +74,10 @@ def test_a_rejection_needs_a_reason_and_runs_as_a_batch(cora_user: User, alice: 
     assert (question.status_code, "Known already" in question.content.decode()) == (200, True)
     assert Insight.objects.get().state == "pending"
     missing = run_action(client, "reject", insight.pk, confirm="1")
-    assert (missing.status_code, "The reason is missing" in missing.content.decode()) == (400, True)
+    assert (missing.status_code, "“Reason” is missing: the authors need to know why" in missing.content.decode()) == (
+        400,
+        True,
+    )
     response = run_action(client, "reject", insight.pk, confirm="1", reason="Known already")
     assert (response.status_code, response["Location"]) == (302, reverse("batch", args=[Batch.objects.get().pk]))
     insight.refresh_from_db()
@@ -211,7 +214,7 @@ def test_an_action_with_a_choice_asks_for_it(
     two_rows = run_action(
         client, "correct", other.pk, insight.pk, list_url=list_url, confirm="1", choice="Revenue is another thing."
     )
-    assert (two_rows.status_code, "Choose a single row" in two_rows.content.decode()) == (400, True)
+    assert (two_rows.status_code, "the text replaces a single memory" in two_rows.content.decode()) == (400, True)
 
 
 def test_an_action_skips_rows_that_the_curator_may_not_decide(

@@ -82,7 +82,9 @@ def test_a_failure_keeps_rows_and_outcomes_consistent(alice: Caller, monkeypatch
         return services.forget(caller, Forget(record_id=unit))
 
     monkeypatch.setitem(
-        bulk_actions.BULK_ACTIONS, "forget", bulk_actions.BulkAction("Forgotten", fail_at_the_third, "restore")
+        bulk_actions.BULK_ACTIONS,
+        "forget",
+        bulk_actions.BulkAction(fail_at_the_third, "Forget", "Forgotten", inverse="restore"),
     )
     with pytest.raises(RuntimeError):
         bulk_actions.start(alice, act="forget", unit_ids=[row.pk for row in rows])
@@ -104,7 +106,18 @@ def test_a_batch_without_inverse_cannot_be_undone(alice: Caller) -> None:
         bulk_actions.undo(alice, batch_id=batch.pk)
 
 
-@pytest.mark.parametrize(("arguments", "field"), [({"act": "erase"}, "act"), ({"unit_ids": []}, "ids")])
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"act": "erase"}, "act"),
+        ({"unit_ids": []}, "ids"),
+        ({"act": "share"}, "choice"),
+        ({"act": "retag"}, "choice"),
+        ({"act": "reject", "note": " "}, "note"),
+        ({"act": "needs_more"}, "note"),
+        ({"act": "correct", "choice": "A text.", "unit_ids": [uuid.UUID(int=1), uuid.UUID(int=2)]}, "ids"),
+    ],
+)
 def test_an_error_names_the_invalid_argument(alice: Caller, arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as caught:
         bulk_actions.start(**{"caller": alice, "act": "forget", "unit_ids": [uuid.uuid4()], **arguments})
@@ -142,7 +155,7 @@ def test_tags_are_added_and_removed_and_undone(alice: Caller) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("choice", ["", "[]", "{", '{"add": []}', '{"add": "x"}', '{"add": [1]}', '{"add": [""]}'])
+@pytest.mark.parametrize("choice", ["[]", "{", '{"add": []}', '{"add": "x"}', '{"add": [1]}', '{"add": [""]}'])
 def test_an_invalid_choice_of_tags_changes_nothing(alice: Caller, choice: str) -> None:
     (row,) = create_memories(alice, 1)
     batch = bulk_actions.start(alice, act="retag", unit_ids=[row.pk], choice=choice)

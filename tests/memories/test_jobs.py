@@ -251,7 +251,7 @@ def test_a_slow_row_that_is_running_while_its_batch_is_canceled_keeps_its_outcom
     def cancel_meanwhile(caller: Caller, pk: UUID, entered: Any) -> None:
         bulk_actions.cancel(alice, batch_id=Batch.objects.get().pk)
 
-    slow = bulk_actions.BulkAction("Slow", cancel_meanwhile, is_slow=True)
+    slow = bulk_actions.BulkAction(cancel_meanwhile, "Slow", "Done slowly", is_slow=True)
     monkeypatch.setitem(bulk_actions.BULK_ACTIONS, "forget", slow)
     batch = bulk_actions.start(alice, act="forget", unit_ids=[row.pk for row in rows])
     assert batch.outcomes == ["", "canceled", "canceled"]

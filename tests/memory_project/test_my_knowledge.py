@@ -97,7 +97,7 @@ def test_a_preview_tells_what_is_skipped_and_why(alice_user: User, alice: Caller
 def test_a_choice_is_made_before_the_preview(alice_user: User, alice: Caller) -> None:
     (row,) = remember(alice, 1)
     page = body(browser(alice_user).post(reverse("preview-batch"), {"act": "reassign", "ids": row.pk.hex}))
-    assert ("New persona" in page, "will be changed" in page) == (True, False)
+    assert (">Persona</label>" in page, "will be changed" in page) == (True, False)
     bad = {"act": "reassign", "ids": row.pk.hex, "persona": "supply"}
     page = body(browser(alice_user).post(reverse("preview-batch"), bad))
     assert ("0 memories will be changed" in page, "available to you" in page) == (True, True)

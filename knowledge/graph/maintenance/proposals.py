@@ -9,8 +9,9 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 from django_q.tasks import async_task
 
 from foundation.operations.errors import Conflict, Degraded, Forbidden, NotFound
@@ -143,18 +144,47 @@ def _require_admin(caller: Caller) -> None:
         raise Forbidden(gettext("only admins can maintain the graphs of others"))
 
 
+def _open(caller: Caller, rows: QuerySet[UpkeepProposal]) -> QuerySet[UpkeepProposal]:
+    return rows.filter(state=UpkeepState.OPEN)
+
+
+def _decided(caller: Caller, rows: QuerySet[UpkeepProposal]) -> QuerySet[UpkeepProposal]:
+    return rows.exclude(state=UpkeepState.OPEN)
+
+
 PROPOSAL_ACTIONS = {
     "accept_upkeep": BulkAction(
-        "Accepted",
-        lambda caller, pk, words: accept(caller, proposal_id=pk),
+        lambda caller, pk, entered: accept(caller, proposal_id=pk),
+        title=gettext_lazy("Accept"),
+        done=gettext_lazy("Accepted"),
+        description=gettext_lazy(
+            "Ends the duplicate, which can be undone, or splits the entity by its current topics, which can't be "
+            "undone."
+        ),
         inverse="reopen_upkeep",
         kind="upkeep",
+        offered=_open,
     ),
     "dismiss_upkeep": BulkAction(
-        "Dismissed",
-        lambda caller, pk, words: dismiss(caller, proposal_id=pk),
+        lambda caller, pk, entered: dismiss(caller, proposal_id=pk),
+        title=gettext_lazy("Dismiss"),
+        done=gettext_lazy("Dismissed"),
+        description=gettext_lazy(
+            "Changes nothing in the graph. The proposal is not made again. Tools that list splits or duplicates leave "
+            "it out."
+        ),
         inverse="reopen_upkeep",
         kind="upkeep",
+        offered=_open,
     ),
-    "reopen_upkeep": BulkAction("Open again", lambda caller, pk, words: reopen(caller, proposal_id=pk), kind="upkeep"),
+    "reopen_upkeep": BulkAction(
+        lambda caller, pk, entered: reopen(caller, proposal_id=pk),
+        title=gettext_lazy("Open again"),
+        done=gettext_lazy("Opened again"),
+        description=gettext_lazy(
+            "Undoes the decision. An ended duplicate becomes active again. A split can't be undone."
+        ),
+        kind="upkeep",
+        offered=_decided,
+    ),
 }

@@ -19,7 +19,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpRespons
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 from django_stubs_ext import StrOrPromise
 
@@ -47,14 +47,8 @@ from memory_project.portal.search.autocomplete import colleagues
 from memory_project.web.error_labels import message_with_label
 
 GROUPS_PER_PAGE = 30
-ACTS = ("approve", "reject", "undo_review", "needs_more", "hand_over", "snooze", "apply")
 MAX_OTHER = 999  # maximum number of insights that are counted in a state that isn't shown
 REPEATED_S = 30  # seconds within which the same bulk action on the same insights is a form that was sent twice
-# Actions that need a note, and the message if it is missing.
-NOTE_REQUIRED = {
-    "reject": gettext_lazy("Enter a reason: the authors need to know why."),
-    "needs_more": gettext_lazy("Enter a question: the authors need to know which information is missing."),
-}
 
 
 @dataclass(frozen=True)
@@ -154,8 +148,8 @@ def bulk_decide(request: HttpRequest) -> HttpResponse:
     back = local_page(request.POST.get("back_to", "")) or reverse("review-list")
     ids = _chosen_ids(caller, request)
     note = ". ".join(filter(None, (request.POST.get(field, "").strip().rstrip(".") for field in ("reason", "note"))))
-    if problem := _problem(name, ids, note):
-        messages.error(request, problem)
+    if not ids:
+        messages.error(request, gettext("Select at least one insight first."))
         return HttpResponseRedirect(back)
     if name == "apply" and "confirm" not in request.POST:
         return _apply_preview(request, caller, ids, back)
@@ -185,14 +179,6 @@ def _sent_before(caller: Caller, act: str, ids: Sequence[str], note: str, choice
     unit_ids = sorted({validate(Id, pk, "ids") for pk in ids})
     undone = Batch.objects.filter(undoes=OuterRef("pk"))
     return rows.filter(unit_ids=unit_ids, undoes=None).exclude(Exists(undone)).first()
-
-
-def _problem(name: str, ids: Sequence[str], note: str) -> str:
-    if not ids:
-        return gettext("Select at least one insight first.")
-    if name not in ACTS:
-        return gettext("Unknown action.")
-    return "" if note else str(NOTE_REQUIRED.get(name, ""))
 
 
 def _chosen_ids(caller: Caller, request: HttpRequest) -> list[str]:

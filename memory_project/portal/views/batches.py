@@ -9,7 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from foundation.downloads.list_export import list_export
@@ -27,24 +27,6 @@ from memory_project.portal.redirects import local_page
 SHOWN = 200  # maximum number of outcomes shown, refusals first
 
 
-# Labels of the actions on memories. Those of other apps are shown as these apps name them.
-LABELS = {
-    "forget": gettext_lazy("Forgotten"),
-    "restore": gettext_lazy("Restored"),
-    "verify": gettext_lazy("Verified"),
-    "share": gettext_lazy("Readers changed"),
-    "reassign": gettext_lazy("Moved to another persona"),
-    "retag": gettext_lazy("Tags changed"),
-    "correct": gettext_lazy("Corrected"),
-}
-
-
-def label_of(act: str) -> str:
-    if act.startswith("undo_") and act.removeprefix("undo_") in LABELS:
-        return gettext("Undone")
-    return str(LABELS.get(act, bulk_actions.BULK_ACTIONS[act].label))
-
-
 @login_required
 def batch_list(request: HttpRequest) -> HttpResponseBase:
     if request.method == "POST":
@@ -55,7 +37,10 @@ def batch_list(request: HttpRequest) -> HttpResponseBase:
     if download := list_export(request, caller, batches, columns, name="bulk-actions"):
         return download
     current_page = page(bulk_actions.with_counts(batches), request.GET.get("after", ""))
-    rows = [(batch, label_of(batch.act), batch.processed - batch.refused) for batch in current_page.rows]
+    rows = [
+        (batch, bulk_actions.BULK_ACTIONS[batch.act].done, batch.processed - batch.refused)
+        for batch in current_page.rows
+    ]
     return render(request, "portal/batches.html", {"rows": rows, "after": current_page.after})
 
 
@@ -69,9 +54,6 @@ def start_batch(request: HttpRequest) -> HttpResponse:
     if not ids:
         messages.error(request, gettext("Select at least one item first."))
         return HttpResponseRedirect(back or reverse("my-knowledge"))
-    if request.POST.get("act") == "reject" and not request.POST.get("note", "").strip():
-        messages.error(request, gettext("Enter a reason in the note: the authors need to know why."))
-        return HttpResponseRedirect(back or reverse("review-list"))
     batch = bulk_actions.start(
         caller,
         act=request.POST.get("act", ""),
@@ -171,7 +153,7 @@ def _context(caller: Caller, batch: Batch) -> dict[str, object]:
     done = batch.outcomes.count("")
     return {
         "batch": batch,
-        "label": label_of(batch.act),
+        "label": bulk_action.done,
         "kind": bulk_action.kind,
         "rows": [
             (unit, texts.get(unit, gettext("you may no longer read it")), outcome) for unit, outcome in shown_outcomes

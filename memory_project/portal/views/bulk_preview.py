@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -12,18 +11,15 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.functional import Promise
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 
 from foundation.operations.errors import DomainError
 from foundation.people.caller import Caller
-from foundation.people.models import Persona
 from foundation.people.permissions import caller_from_request
 from memories.models import MemoryRecord
 from memories.writing import bulk_actions
 from memories.writing.bulk_preview import BulkPreview, preview
-from memory_project.portal.labels import READERS
 from memory_project.portal.memory_list import Browse
 from memory_project.portal.redirects import local_page
 from memory_project.web.error_labels import message_with_label
@@ -31,21 +27,8 @@ from memory_project.web.error_labels import message_with_label
 SHOWN = 100  # maximum number of memories listed, skipped ones first
 
 
-@dataclass(frozen=True)
-class Act:
-    title: Promise | str
-    button: Promise | str
-    choice: str = ""  # what the person chooses first: tags, visibility or persona
-
-
-ACTS = {
-    "forget": Act(gettext_lazy("Forget memories"), gettext_lazy("Forget")),
-    "restore": Act(gettext_lazy("Restore memories"), gettext_lazy("Restore")),
-    "verify": Act(gettext_lazy("Mark memories as still true"), gettext_lazy("Mark as still true")),
-    "retag": Act(gettext_lazy("Change tags"), gettext_lazy("Change tags"), "tags"),
-    "share": Act(gettext_lazy("Change the readers of memories"), gettext_lazy("Change readers"), "visibility"),
-    "reassign": Act(gettext_lazy("Move memories to another persona"), gettext_lazy("Move"), "persona"),
-}
+# The actions that can be previewed here, and the field of the page in which the person chooses first, if any.
+CHOICES = {"forget": "", "restore": "", "verify": "", "retag": "tags", "share": "visibility", "reassign": "persona"}
 
 
 @require_POST
@@ -55,17 +38,26 @@ def preview_batch(request: HttpRequest) -> HttpResponse:
     name = request.POST.get("act", "")
     back = local_page(request.POST.get("back_to", "")) or reverse("my-knowledge")
     ids, matching = _selected(caller, request)
-    if name not in ACTS or not ids:
+    if name not in CHOICES or not ids:
         messages.error(request, gettext("Select at least one memory first."))
         return HttpResponseRedirect(back)
-    choice = _choice(request, ACTS[name])
+    action = bulk_actions.BULK_ACTIONS[name]
+    choice = _choice(request, CHOICES[name])
     context: dict[str, Any] = {
-        "name": name, "act": ACTS[name], "choice": choice, "note": request.POST.get("note", ""), "back": back,
-        "selection": ",".join(ids), "count": len(ids), "left_out": max(matching - len(ids), 0),
-        "max_units": bulk_actions.MAX_UNITS, "visibilities": READERS, "personas": _personas(caller),
+        "name": name,
+        "act": action,
+        "chooses": CHOICES[name],
+        "options": action.choices(caller) if action.choices else [],
+        "choice": choice,
+        "note": request.POST.get("note", ""),
+        "back": back,
+        "selection": ",".join(ids),
+        "count": len(ids),
+        "left_out": max(matching - len(ids), 0),
+        "max_units": bulk_actions.MAX_UNITS,
         "chosen": {field: request.POST.get(field, "") for field in ("add", "remove", "visibility", "persona")},
-    }  # fmt: skip
-    if choice or not ACTS[name].choice:
+    }
+    if choice or not CHOICES[name]:
         try:
             result = preview(caller, act=name, unit_ids=ids, note=context["note"], choice=choice)
         except DomainError as error:
@@ -88,20 +80,15 @@ def _selected(caller: Caller, request: HttpRequest) -> tuple[list[str], int]:
     return ids, rows.order_by().count() if len(ids) == bulk_actions.MAX_UNITS else len(ids)
 
 
-def _choice(request: HttpRequest, act: Act) -> str:
+def _choice(request: HttpRequest, field: str) -> str:
     """Return the choice as the bulk action takes it, or "" if it has yet to be made."""
-    if act.choice != "tags":
-        return request.POST.get(act.choice, "") if act.choice else ""
+    if field != "tags":
+        return request.POST.get(field, "") if field else ""
     tags = {
         name: [tag.strip() for tag in request.POST.get(name, "").split(",") if tag.strip()]
         for name in ("add", "remove")
     }
     return json.dumps(tags) if tags["add"] or tags["remove"] else ""
-
-
-def _personas(caller: Caller) -> list[Persona]:
-    rows = Persona.objects.all()
-    return list(rows if caller.is_admin else rows.filter(name__in=caller.personas))
 
 
 def _rows(caller: Caller, result: BulkPreview) -> dict[str, Any]:
