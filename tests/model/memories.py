@@ -415,6 +415,7 @@ def _erase_one(e: Expected, m: Memory) -> None:
     correction = next((other for other in e.corrections(m) if other.state != "archived"), None)
     for other in e.corrections(m):
         other.supersedes = ""
+        other.changed()  # its history says that it no longer corrects anything
     for other in e.memories.values():
         if other.insight and other.insight.replaces == m.name:
             other.insight.replaces = ""
