@@ -9,13 +9,12 @@ from django import forms
 from django.utils.translation import gettext_lazy
 
 from analysis.models import Expectation
-from foundation.operations.errors import DomainError
-from memory_project.web.error_labels import message_without_field
+from memory_project.portal.form_fields import OperationForm
 
 VALUES = ("value", "low", "high")
 
 
-class CheckForm(forms.Form):
+class CheckForm(OperationForm):
     """A statement and what it should return. The operation validates the texts."""
 
     source = forms.ChoiceField(label=gettext_lazy("Warehouse"))
@@ -44,6 +43,3 @@ class CheckForm(forms.Form):
     def values(self) -> dict[str, Any]:
         """Return the arguments of the operation. Empty values are left out."""
         return {name: value for name, value in self.cleaned_data.items() if value or name not in VALUES}
-
-    def refuse(self, error: DomainError) -> None:
-        self.add_error(error.field if error.field in self.fields else None, message_without_field(error))

@@ -10,12 +10,12 @@ from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
-from foundation.operations.errors import Invalid
+from foundation.operations.errors import DomainError, Invalid
 from foundation.operations.operation import Operation
 from knowledge.catalog.name_resolution import urn_of
 from memories.validity.scopes.choices import labels
 from memory_project.portal.labels import FIELDS, title_of
-from memory_project.web.error_labels import message_without_field
+from memory_project.web.error_labels import message_with_label, message_without_field
 
 AnyOperation = TypeVar("AnyOperation", bound=Operation)
 FIELD_LABELS: Mapping[str, str | Promise] = {
@@ -42,13 +42,19 @@ def form_field(
 ) -> forms.Field:
     """Return a form field for a field of an operation.
 
-    A field with fixed values becomes a required choice. `labels` maps every value to its display name, in the order in
-    which the form shows them. Any other field becomes a text input, or a text area of `rows` lines if `rows` is not 0,
-    with the same maximum length. The form doesn't check the text itself: the operation validates it.
+    A field with fixed values becomes a required choice, a list of them becomes check boxes, and a boolean one check
+    box. `labels` maps every value to its display name, in the order in which the form shows them. Any other field
+    becomes a text input, or a text area of `rows` lines if `rows` is not 0, with the same maximum length. The form
+    doesn't check the text itself: the operation validates it.
     """
     schema = operation.input_schema(by_alias=False)
     field_schema = schema["properties"][name]
     options = {"required": name in schema.get("required", []), "label": FIELD_LABELS.get(name), **extra}
+    if field_schema.get("type") == "boolean":
+        return forms.BooleanField(**{**options, "required": False})
+    if field_schema.get("type") == "array":
+        listed = [(value, (labels or {}).get(value) or title_of(value)) for value in field_schema["items"]["enum"]]
+        return forms.MultipleChoiceField(choices=listed, widget=forms.CheckboxSelectMultiple, **options)
     if "enum" in field_schema:
         values = sorted(field_schema["enum"], key=list(labels).index) if labels else field_schema["enum"]
         choices = [(value, (labels or {}).get(value) or title_of(value)) for value in values]
@@ -59,6 +65,22 @@ def form_field(
     attrs |= {"autofocus": True} if autofocus else {}
     widget = forms.Textarea(attrs={**attrs, "rows": rows}) if rows else forms.TextInput(attrs=attrs)
     return forms.CharField(widget=widget, **options)
+
+
+class OperationForm(forms.Form):
+    """A form whose values an operation or a service validates. Its errors are shown at the fields that they name."""
+
+    def field_of(self, error: DomainError) -> str:
+        """Return the field of the form that an error is about."""
+        return error.field.split("[")[0]
+
+    def refuse(self, error: DomainError) -> None:
+        """Show an error at its field, or above the form if the form has no such field."""
+        name = self.field_of(error)
+        if name in self.fields:
+            self.add_error(name, message_without_field(error))
+        else:
+            self.add_error(None, message_with_label(error))
 
 
 def posted(operation: type[AnyOperation], request: HttpRequest, *names: str, **known: Any) -> AnyOperation:

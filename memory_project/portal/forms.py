@@ -8,13 +8,16 @@ from django import forms
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.operations.errors import Invalid
 from foundation.people.models import Persona
 from memories.models import MemoryRecord
 from memories.operations import Remember, Revise, Share
-from memory_project.portal.form_fields import EntitiesField, form_field, scope_field, tags_field
+from memory_project.notifications.webhooks.events import KINDS
+from memory_project.notifications.webhooks.models import Endpoint
+from memory_project.notifications.webhooks.operations import CreateEndpoint
+from memory_project.portal.form_fields import EntitiesField, OperationForm, form_field, scope_field, tags_field
 from memory_project.portal.labels import READERS, READERS_HELP
-from memory_project.web.error_labels import message_without_field
+
+EVENTS = {kind: gettext_lazy(title) for kind, title in KINDS.items()}
 
 
 class DayInput(forms.DateInput):
@@ -30,7 +33,7 @@ def day_field(label: Any, help_text: Any) -> forms.DateField:
     return forms.DateField(required=False, label=label, help_text=help_text, widget=DayInput(format="%Y-%m-%d"))
 
 
-class MemoryForm(forms.Form):
+class MemoryForm(OperationForm):
     """A form to write or edit a memory. The operation validates the texts, the form itself the entities."""
 
     content = form_field(
@@ -93,11 +96,6 @@ class MemoryForm(forms.Form):
         """Return what the form shows of a bound. A time of day is not shown."""
         return timezone.localtime(moment).date() if moment else None
 
-    def refuse(self, error: Invalid) -> None:
-        """Show an error at the field that it names, or above the form if the form has no such field."""
-        field = error.field.split("[")[0]
-        self.add_error(field if field in self.fields else None, message_without_field(error))
-
 
 class ShareForm(forms.Form):
     """Who may read a memory."""
@@ -117,3 +115,31 @@ class MoveForm(forms.Form):
         if personas:
             choices = [(persona.name, str(persona)) for persona in personas]
             self.fields["persona"] = forms.ChoiceField(label=gettext("Move to another persona"), choices=choices)
+
+
+class EndpointForm(OperationForm):
+    """Where events are sent, and which."""
+
+    name = form_field(
+        CreateEndpoint,
+        "name",
+        label=gettext_lazy("Name"),
+        help_text=gettext_lazy("Where the events go, for example “Ticket system”."),
+    )
+    url = form_field(CreateEndpoint, "url", label=gettext_lazy("URL"))
+    kinds = form_field(CreateEndpoint, "kinds", label=gettext_lazy("Events"), labels=EVENTS)
+    with_texts = form_field(
+        CreateEndpoint,
+        "with_texts",
+        label=gettext_lazy("Send the texts that I may read. Otherwise, ids and states only."),
+    )
+
+    def __init__(self, data: Any = None, *, endpoint: Endpoint | None = None) -> None:
+        names = ("name", "url", "kinds", "with_texts")
+        initial = {name: getattr(endpoint, name) for name in names} if endpoint else None
+        key = endpoint.pk.hex if endpoint else "new"
+        super().__init__(data, initial=initial, auto_id=f"%s-{key}", label_suffix="")
+        self.fields["url"].widget.attrs |= {
+            "inputmode": "url",
+            "placeholder": "https://tickets.example.org/hooks/commonplace",
+        }

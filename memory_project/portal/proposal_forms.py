@@ -9,21 +9,20 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.operations.errors import Invalid
+from foundation.operations.errors import DomainError
 from knowledge.catalog.interface import entity_type
 from knowledge.changesets.change_request import CHANGE_TYPES, MAX_DETAIL, MAX_TARGET
 from knowledge.models import Insight
 from knowledge.operations import MAX_ACTIONS, Capture
-from memory_project.portal.form_fields import EntitiesField, form_field, scope_field
+from memory_project.portal.form_fields import EntitiesField, OperationForm, form_field, scope_field
 from memory_project.portal.labels import READERS, READERS_HELP
-from memory_project.web.error_labels import message_without_field
 
 COLUMN = "column:"
 PARTS = ("action_type", "target", "detail", "query_sql", "query_description")
 SHOWN_PARTS = PARTS[:4]
 
 
-class SuggestionForm(forms.Form):
+class SuggestionForm(OperationForm):
     """A claim and up to MAX_ACTIONS changes. The initial first entity decides which types of change are offered."""
 
     content = form_field(Capture, "insight_text", rows=4, autofocus=True, label=gettext_lazy("Claim"), required=True)
@@ -87,15 +86,13 @@ class SuggestionForm(forms.Form):
             action["query_description"] = initial_action["query_description"]
         return {name: text for name, text in action.items() if text or name in ("target", "detail")}
 
-    def refuse(self, error: Invalid) -> None:
-        """Show an error at the field that it names: `suggested_actions[1].detail` is the field `detail-1`.
-
-        If the form has no such field, the error is shown above the form.
-        """
+    def field_of(self, error: DomainError) -> str:
+        """Return the field that an error names: `suggested_actions[1].detail` is the field `detail-1`."""
         match = re.fullmatch(r"suggested_actions\[(\d+)\](?:\.(\w+))?", error.field)
-        name = f"{match[2] or 'action_type'}-{match[1]}" if match else error.field.split("[")[0]
-        name = {"insight_text": "content"}.get(name, name)
-        self.add_error(name if name in self.fields else None, message_without_field(error))
+        if match:
+            return f"{match[2] or 'action_type'}-{match[1]}"
+        name = super().field_of(error)
+        return "content" if name == "insight_text" else name
 
 
 class InsightForm(SuggestionForm):

@@ -14,7 +14,6 @@ from knowledge.debt.operations import AnswerInterview
 from knowledge.suggestions.operations import Keep
 from memories import operations as memories
 from memories.use.citations.operations import Cite
-from memory_project.notifications.webhooks.operations import CreateEndpoint
 from memory_project.rest.own import CreateToken, SaveView
 from memory_project.rest.people import InvitePerson
 from tests.docs_tables import ROOT
@@ -38,8 +37,6 @@ FIELDS: dict[tuple[str, str], Field] = {
     ("portal/_citing_form.html", "text"): (Cite, "text"),
     ("portal/_citing_form.html", "title"): (Cite, "title"),
     ("portal/_save_view.html", "name"): (SaveView, "name"),
-    ("portal/_webhook_fields.html", "name"): (CreateEndpoint, "name"),
-    ("portal/_webhook_fields.html", "url"): (CreateEndpoint, "url"),
     ("portal/batch_preview.html", "note"): (memories.Forget, "reason"),
     ("portal/connect.html", "name"): (CreateToken, "name"),
     ("portal/memory/_insight.html", "reason"): (knowledge.Appeal, "notes"),

@@ -554,6 +554,11 @@ def test_the_portal_creates_tests_repeats_and_deletes(alice_user: User, receiver
     def click(button: str, **values: Any) -> Any:
         return client.post(reverse("change-webhook", args=[endpoint.pk, button]), values)
 
+    refused = click("change", **{**fields, "url": "ftp://hooks.example", "name": "Kept"})
+    assert (refused.status_code, 'value="Kept"' in refused.content.decode()) == (400, True)
+    refused = client.post(reverse("webhooks"), {**fields, "kinds": []}).content.decode()
+    assert refused.count('class="errorlist"') == 1
+    assert Endpoint.objects.get().name == "Tickets <b>"
     click("test")
     send()
     click("repeat", delivery=Delivery.objects.get().pk.hex)

@@ -22,12 +22,12 @@ from knowledge.review import clarifications
 from memories.models import Category
 from memory_project.accounts.names import name_of
 from memory_project.portal.curation.review import curator
-from memory_project.web.error_labels import message_without_field
+from memory_project.portal.form_fields import OperationForm
 
 MAX_DOMAINS = 300
 
 
-class RuleForm(forms.Form):
+class RuleForm(OperationForm):
     persona = forms.ChoiceField(label=gettext_lazy("Insights of the persona"))
     entity_urn = forms.CharField(
         label=gettext_lazy("About this entity"),
@@ -67,8 +67,7 @@ class RuleForm(forms.Form):
             operation = assignment.SaveRule.read({**values, "rule_id": self.rule.pk if self.rule else None})
             return assignment.save_rule(caller, operation)
         except DomainError as error:
-            name = error.field if error.field in self.fields else None
-            self.add_error(name, message_without_field(error) if name else error.message)
+            self.refuse(error)
             return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -13,13 +12,13 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST
 
-from foundation.operations.errors import Invalid, NotFound
+from foundation.operations.errors import DomainError, Invalid, NotFound
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from memory_project.notifications.webhooks import endpoints
-from memory_project.notifications.webhooks.events import KINDS
 from memory_project.notifications.webhooks.models import Endpoint
 from memory_project.notifications.webhooks.operations import CreateEndpoint, UpdateEndpoint
+from memory_project.portal.forms import EndpointForm
 from memory_project.portal.pages.sent_forms import carried_out
 
 DELIVERIES_SHOWN = 10  # of each endpoint
@@ -32,8 +31,15 @@ def webhooks(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     if request.method != "POST":
         return _page(request, caller)
-    endpoint, secret = endpoints.create_endpoint(caller, CreateEndpoint.read(_fields(request)))
-    return _page(request, caller, fresh=endpoint, secret=secret)
+    form = EndpointForm(request.POST)
+    if form.is_valid():
+        try:
+            endpoint, secret = endpoints.create_endpoint(caller, CreateEndpoint.read(form.cleaned_data))
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            return _page(request, caller, fresh=endpoint, secret=secret)
+    return _page(request, caller, new=form)
 
 
 @require_POST
@@ -45,9 +51,7 @@ def change_webhook(request: HttpRequest, endpoint_id: UUID, act: str) -> HttpRes
             endpoint, secret = endpoints.rotate_secret(caller, endpoint_id=endpoint_id)
             return _page(request, caller, fresh=endpoint, secret=secret)
         case "change":
-            fields = {**_fields(request), "endpoint_id": endpoint_id}
-            endpoints.update_endpoint(caller, UpdateEndpoint.read(fields))
-            message = gettext("Saved.")
+            return _change(request, caller, endpoint_id)
         case "pause":
             endpoints.pause_endpoint(caller, endpoint_id=endpoint_id)
             message = gettext("Paused. Events that occur now are not sent later.")
@@ -71,26 +75,41 @@ def change_webhook(request: HttpRequest, endpoint_id: UUID, act: str) -> HttpRes
     return redirect("webhooks")
 
 
-def _fields(request: HttpRequest) -> dict[str, Any]:
-    return {
-        "name": request.POST.get("name", ""),
-        "url": request.POST.get("url", ""),
-        "kinds": request.POST.getlist("kinds"),
-        "with_texts": request.POST.get("with_texts") == "on",
-    }
+def _change(request: HttpRequest, caller: Caller, endpoint_id: UUID) -> HttpResponse:
+    form = EndpointForm(request.POST, endpoint=endpoints.get_endpoint(caller, endpoint_id))
+    if form.is_valid():
+        try:
+            endpoints.update_endpoint(caller, UpdateEndpoint.read({**form.cleaned_data, "endpoint_id": endpoint_id}))
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, gettext("Saved."))
+            return redirect("webhooks")
+    return _page(request, caller, changed=(endpoint_id, form))
 
 
-def _page(request: HttpRequest, caller: Caller, fresh: Endpoint | None = None, secret: str = "") -> HttpResponse:
+def _page(
+    request: HttpRequest,
+    caller: Caller,
+    fresh: Endpoint | None = None,
+    secret: str = "",
+    *,
+    new: EndpointForm | None = None,
+    changed: tuple[UUID, EndpointForm] | None = None,
+) -> HttpResponse:
+    """Render the page. `new` is the form of a webhook that was refused, `changed` that of a change."""
     own = Endpoint.objects.filter(owner=caller.email)  # admins see those of other people in the admin
+    refused_id, refused = changed or (None, None)
+    entries = []
+    for row in endpoints.with_latest_deliveries(own, DELIVERIES_SHOWN):
+        form = refused if refused and row.pk == refused_id else EndpointForm(endpoint=row)
+        entries.append((row, row.latest, form))  # type: ignore[attr-defined]  # loaded by the query
     context = {
         "fresh": fresh,
         "secret": secret,
-        "kinds": {kind: gettext(title) for kind, title in KINDS.items()},
         "may_create": endpoints.may_have_endpoints(caller),
-        "entries": [
-            (row, row.latest)  # type: ignore[attr-defined]  # loaded by the query
-            for row in endpoints.with_latest_deliveries(own, DELIVERIES_SHOWN)
-        ],
-    }  # fmt: skip
-    response = render(request, "portal/webhooks.html", context)
+        "new": new or EndpointForm(),
+        "entries": entries,
+    }
+    response = render(request, "portal/webhooks.html", context, status=400 if new or changed else 200)
     return carried_out(response, reverse("webhooks")) if secret else response
