@@ -25,7 +25,7 @@ COLUMNS = ("pairs", "conflicts", "reported", "right", "precision", "recall")
 
 def judge(pairs: Iterable[dict[str, Any]], *, show: bool) -> dict[str, Counter[str]]:
     """Return the counts of each part, and of each kind in it."""
-    from knowledge.insights.contradiction import contradiction  # noqa: PLC0415 - after setup()
+    from memories.texts.contradiction import contradiction  # noqa: PLC0415 - after setup()
 
     counts: dict[str, Counter[str]] = {}
     for pair in pairs:

@@ -221,7 +221,7 @@ def remove_memories_of(author: Any) -> None:
 def outcome_of(caller: Any, trap: Trap, variant: Variant) -> Outcome:
     """Run the statement, and ask the question, and see which memories come."""
     from foundation.tools.declaration import Call  # noqa: PLC0415 - after setup()
-    from knowledge.context.memory_context import attach_memories  # noqa: PLC0415 - after setup()
+    from knowledge.context.attached_memories import attach_memories  # noqa: PLC0415 - after setup()
     from memories.operations import RecallMemories  # noqa: PLC0415 - after setup()
     from memories.retrieval.recall import recall  # noqa: PLC0415 - after setup()
 

@@ -91,7 +91,7 @@ def schema() -> str:
 def final_statement(caller: Any, trap: Any, *, with_memories: bool) -> str:
     """Return the statement with which the model answers the question of a trap."""
     from foundation.tools.declaration import Call  # noqa: PLC0415 - after setup()
-    from knowledge.context.memory_context import attach_memories  # noqa: PLC0415 - after setup()
+    from knowledge.context.attached_memories import attach_memories  # noqa: PLC0415 - after setup()
     from memories.conversation.consolidation.language_model import complete  # noqa: PLC0415 - after setup()
 
     rows = [json.dumps(row, default=str) for row in result_of(caller, trap.sql)[:ROWS_SHOWN]]

@@ -50,7 +50,7 @@ def callers() -> tuple[Any, Any]:
 def attached(caller: Any, sql: str) -> dict[str, str]:
     """Return the attached texts and the reason for each."""
     from foundation.tools.declaration import Call  # noqa: PLC0415 - after setup()
-    from knowledge.context.memory_context import attach_memories  # noqa: PLC0415 - after setup()
+    from knowledge.context.attached_memories import attach_memories  # noqa: PLC0415 - after setup()
 
     block = attach_memories(caller, Call("query_sql", {"sql": sql}, {}))
     return {entry["content"]: entry["why"] for entry in block.data["memory_context"]} if block else {}

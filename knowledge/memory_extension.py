@@ -19,14 +19,13 @@ from foundation.people.caller import Caller
 from foundation.tools.declaration import Call, ContextBlock, ContextLookup
 from knowledge.catalog import lineage, name_resolution
 from knowledge.changesets import redaction
-from knowledge.context.memory_context import lookup_for
+from knowledge.context.attached_memories import lookup_for
 from knowledge.contradictions import scan as contradictions
 from knowledge.contradictions.queries import readable
 from knowledge.debt import upkeep as debt
 from knowledge.entities import entity_linking, likely_entities
 from knowledge.freshness import baselines, conditions, detected_hints, stale_detection
 from knowledge.insights import sql_corrections, waiting_edits
-from knowledge.insights.contradiction import contradiction
 from knowledge.models import (
     CatalogEntity,
     CaveatWaiver,
@@ -44,6 +43,7 @@ from knowledge.review import decisions
 from memories.extensions import EntityCandidate, MemoryExtension, Mention, TextPlace
 from memories.models import MemoryRecord, Status
 from memories.portability import ExportKind
+from memories.texts.contradiction import contradiction
 
 
 class KnowledgeMemoryExtension(MemoryExtension):

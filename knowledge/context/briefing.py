@@ -1,7 +1,7 @@
 """What a briefing says about entities or a repository: extracted from memories, reviews and the catalog.
 
 A briefing may reach an agent that did not ask for it. So the texts of others in it follow the rule for attached
-memories (memory_context.py). A text that no longer holds is quoted only if the caller wrote it, the active persona
+memories (attached_memories.py). A text that no longer holds is quoted only if the caller wrote it, the active persona
 shares it, or it was attached to a call of the caller.
 """
 
@@ -22,13 +22,13 @@ from knowledge.context.attachable import allowed_automatically, attachable
 from knowledge.context.caveats import caveats_for
 from knowledge.entities.call_subject import words_of
 from knowledge.insights import queries
-from knowledge.insights.contradiction import contradiction
 from knowledge.models import Insight, InsightState
 from knowledge.news.analyst import CatalogChange, catalog_changes, questions
 from knowledge.news.period import NewsPeriod
 from memories.models import Impression, MemoryRecord, Status, Verification, Visibility
 from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.queries import stale_memories, unresolved_marks
+from memories.texts.contradiction import contradiction
 
 MAX_LISTED = 12  # maximum number of points of each kind
 MAX_ASKED = 5  # maximum number of questions, and of one's own stale memories

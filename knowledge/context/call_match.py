@@ -21,8 +21,8 @@ from django.conf import settings
 from foundation import embedding
 from foundation.database import connections, prepared_statements
 from knowledge.catalog.entity_view import simple_path
+from knowledge.context.candidate_memories import FOR_ENTITY, FOR_MATCH, FOR_NEIGHBOR, FoundMemory
 from knowledge.context.column_names import IDENTIFIER, ORDINARY, TOKEN, Name, is_identifier
-from knowledge.context.memories_for_call import FOR_ENTITY, FOR_MATCH, FOR_NEIGHBOR, FoundMemory
 from knowledge.entities.call_subject import CAMEL, MIN_WORD, STOP_WORDS, WORD, CallSubject, singular
 from knowledge.entities.entity_linking import read_entities
 from memories.models import MemoryRecord

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from knowledge.context.call_match import USUAL_COSINE, Evidence, Profile, evidence_in
-from knowledge.context.memories_for_call import FoundMemory
+from knowledge.context.candidate_memories import FoundMemory
 from knowledge.entities.call_subject import CallSubject
 
 # Words of memories that tell which rows don't count. Such a memory matters to every statement that lacks the filter.

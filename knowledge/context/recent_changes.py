@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Count, F, Func, Max, Q, TextField
 
 from foundation.people.caller import Caller
-from knowledge.context import memory_context
+from knowledge.context import attached_memories
 from knowledge.context.attachable import allowed_automatically
 from knowledge.insights import queries
 from knowledge.models import CatalogAspect, Decision
@@ -38,7 +38,7 @@ def about_my_entities(caller: Caller, since: datetime) -> dict[str, Any]:
         "catalog": _catalog_changes(urns, since),
         "decisions": [_decision(decision) for decision in _decisions(caller, since)],
         "questions_to_you": [insight.pk.hex for insight in questioned.order_by("-question_at")[:MAX_LISTED]],
-        "about": memory_context.ABOUT,
+        "about": attached_memories.ABOUT,
     }
     if caller.is_curator:
         news["waiting_for_review"] = queries.waiting(caller).count()
@@ -94,7 +94,7 @@ def _decisions(caller: Caller, since: datetime) -> Iterable[Decision]:
 def _memory(record: MemoryRecord) -> dict[str, Any]:
     return {
         "id": record.pk.hex,
-        "content": memory_context.cut(record.content, MAX_TEXT),
+        "content": attached_memories.cut(record.content, MAX_TEXT),
         "created_by": record.created_by,
         **({"edited_by": record.edited_by} if record.edited_by else {}),
         "at": record.updated_at.isoformat(),
@@ -105,9 +105,9 @@ def _memory(record: MemoryRecord) -> dict[str, Any]:
 def _decision(decision: Decision) -> dict[str, Any]:
     return {
         "id": decision.insight_id.hex,
-        "content": memory_context.cut(decision.insight.record.content, MAX_TEXT),
+        "content": attached_memories.cut(decision.insight.record.content, MAX_TEXT),
         "decision": decision.kind,
         "by": decision.by,
         "at": decision.at.isoformat(),
-        "notes": memory_context.cut(decision.notes, MAX_TEXT),
+        "notes": attached_memories.cut(decision.notes, MAX_TEXT),
     }

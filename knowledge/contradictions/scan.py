@@ -21,7 +21,6 @@ from foundation.database.queryset_sql import condition
 from knowledge.catalog import entity_view
 from knowledge.contradictions.queries import descriptions_of, text_key
 from knowledge.freshness.baselines import urns_of
-from knowledge.insights.contradiction import contradiction
 from knowledge.models import (
     CatalogAspect,
     CatalogCursor,
@@ -34,6 +33,7 @@ from knowledge.models import (
 from memories.models import MemoryRecord, Source, Status, Visibility
 from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.retrieval.near_duplicates import nearest_records, vectors_of
+from memories.texts.contradiction import contradiction
 
 BATCH = 50  # memories that are compared in one transaction
 MIN_COSINE = 0.5  # of two memories that are compared, as for the closest memory of an insight

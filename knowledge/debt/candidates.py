@@ -15,12 +15,12 @@ from foundation.people.caller import Caller
 from knowledge.context.briefing import likely_contradictions
 from knowledge.debt import queries
 from knowledge.debt.experts import CORPUSER
-from knowledge.insights.contradiction import contradiction
 from knowledge.insights.queries import LIVING
 from knowledge.models import CatalogAspect, DebtReason, EntityUse
 from memories.models import MemoryRecord, Status, Visibility
 from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.queries import doubted, unresolved_marks
+from memories.texts.contradiction import contradiction
 
 MAX_ENTITIES = 300  # entities that a person may know, the most familiar
 MAX_COMPARED = 8  # memories of an entity among which contradictions are looked for

@@ -8,11 +8,11 @@ from uuid import UUID
 
 from foundation.database.queryset_sql import condition
 from foundation.people.caller import Caller
-from knowledge.insights.contradiction import contradiction
 from knowledge.models import Insight
 from knowledge.models.insight import InsightState
 from memories.models import MemoryRecord, Status
 from memories.retrieval.near_duplicates import nearest_of
+from memories.texts.contradiction import contradiction
 
 MIN_COSINE = 0.5  # minimum cosine of a memory shown with an insight (pairs in the demo have 0.60 to 0.95)
 

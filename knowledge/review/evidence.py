@@ -9,8 +9,8 @@ from knowledge.catalog import entity_view
 from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
 from knowledge.freshness.baselines import hash_of, urns_of
-from knowledge.insights.contradiction import contradiction
 from knowledge.models import CatalogAspect, EntityBaseline, Insight
+from memories.texts.contradiction import contradiction
 
 NEIGHBOURS = 10
 COLUMNS_SHOWN = 50

@@ -25,9 +25,9 @@ from foundation.people.caller import Caller
 from foundation.tools.budget import estimated_tokens
 from foundation.tools.declaration import Call
 from knowledge.context import briefing, uses
+from knowledge.context.attached_memories import knowledge_about, version
 from knowledge.context.briefing import Briefing, BriefingSubject
 from knowledge.context.call_match import MAX_ATTACHED
-from knowledge.context.memory_context import knowledge_about, version
 from knowledge.context.prompt_match import memories_for_prompt
 from knowledge.context.time_limit import is_canceled, set_timeout
 from knowledge.entities import entity_linking

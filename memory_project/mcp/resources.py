@@ -21,7 +21,7 @@ from foundation.tools.budget import fit
 from knowledge import responses
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.name_resolution import entities_like, urn_of
-from knowledge.context import memory_context
+from knowledge.context import attached_memories
 from knowledge.entities.call_subject import CallSubject
 from knowledge.graph import anthropic, graphs
 from knowledge.insights import queries
@@ -149,7 +149,7 @@ def _memory(caller: Caller, key: str) -> dict[str, Any]:
 
 def _entity(caller: Caller, key: str) -> dict[str, Any]:
     urn = urn_of(key)
-    knowledge = memory_context.memories_for_entities(caller, CallSubject([urn]))
+    knowledge = attached_memories.memories_for_entities(caller, CallSubject([urn]))
     return {
         "entity": evidence.entity_evidence(get_readable_catalog(), urn),
         "memories": [entry.response() for entry in (*knowledge.entries, *knowledge.neighbors)],

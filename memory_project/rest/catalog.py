@@ -11,7 +11,7 @@ from analysis.mcp_tools import query_sql
 from foundation.operations.fields import EntityUrn
 from foundation.operations.operation import Operation
 from foundation.people.caller import Caller
-from knowledge.context.memory_context import memories_for_entities, within_bounds
+from knowledge.context.attached_memories import memories_for_entities, within_bounds
 from knowledge.entities.call_subject import CallSubject
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_lineage, catalog_search
 from memories.responses import QUOTED

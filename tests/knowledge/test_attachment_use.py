@@ -14,7 +14,7 @@ from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
 from knowledge import tasks
-from knowledge.context.memory_context import attach_memories, memories_for_entities
+from knowledge.context.attached_memories import attach_memories, memories_for_entities
 from knowledge.entities.call_subject import CallSubject
 from knowledge.models import Changeset, Insight, InsightState
 from memories import services

@@ -11,8 +11,8 @@ from foundation import embedding
 from foundation.people.caller import Caller, system_caller
 from foundation.tools.declaration import Call
 from knowledge.context import call_match
+from knowledge.context.attached_memories import attach_memories
 from knowledge.context.call_match import MAX_ATTACHED, Profile, evidence_in, profile_of
-from knowledge.context.memory_context import attach_memories
 from knowledge.entities.call_subject import CallSubject
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture

@@ -9,7 +9,7 @@ import pytest
 from foundation.operations.errors import Conflict
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
-from knowledge.context.memory_context import attach_memories
+from knowledge.context.attached_memories import attach_memories
 from knowledge.insights.capture import Captured, capture
 from knowledge.insights.lifecycle import edit
 from knowledge.models import Insight

@@ -11,7 +11,7 @@ from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
 from knowledge.catalog.lineage_edges import column_pairs
 from knowledge.context import caveat_waivers, caveats
-from knowledge.context.memory_context import attach_memories
+from knowledge.context.attached_memories import attach_memories
 from knowledge.models import CaveatWaiver, ColumnEdge
 from knowledge.operations import Reinstate, Waive
 from memories import services

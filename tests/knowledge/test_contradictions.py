@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from knowledge.insights.contradiction import contradiction
+from memories.texts.contradiction import contradiction
 
 pytestmark = pytest.mark.django_db
 TABLE = Path(__file__).parent.parent / "data" / "contradiction_pairs.jsonl"

@@ -13,7 +13,7 @@ import pytest
 from foundation.database.engine.base import PublicCursor, StatementCursor, is_about_rows
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
-from knowledge.context.memory_context import attach_memories
+from knowledge.context.attached_memories import attach_memories
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from memories import queries, services

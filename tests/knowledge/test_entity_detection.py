@@ -13,7 +13,7 @@ from django.urls import reverse
 from foundation.operations.errors import Forbidden, NotFound
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
-from knowledge.context.memory_context import attach_memories
+from knowledge.context.attached_memories import attach_memories
 from knowledge.entities import entity_linking
 from knowledge.freshness import stale_detection
 from knowledge.insights.capture import capture

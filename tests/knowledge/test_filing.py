@@ -18,7 +18,7 @@ from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
 from knowledge.catalog import metadata_files
 from knowledge.catalog.name_resolution import urn_of
-from knowledge.context.memory_context import attach_memories
+from knowledge.context.attached_memories import attach_memories
 from knowledge.entities.likely_entities import likely_entities
 from knowledge.freshness import catalog_load
 from knowledge.insights.capture import capture

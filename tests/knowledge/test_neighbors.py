@@ -13,7 +13,7 @@ from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
 from knowledge.catalog import mirror, neighbors
 from knowledge.catalog.datahub import DataHubCatalog
-from knowledge.context.memory_context import LINEAGE_UNKNOWN, attach_memories
+from knowledge.context.attached_memories import LINEAGE_UNKNOWN, attach_memories
 from memories import services
 from memories.operations import Remember
 from tests.fake_datahub import Faults

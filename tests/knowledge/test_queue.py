@@ -13,7 +13,6 @@ from django.utils import timezone
 from foundation.operations.errors import Conflict, NotFound
 from foundation.people.caller import Caller
 from knowledge.insights.capture import capture
-from knowledge.insights.contradiction import contradiction
 from knowledge.insights.lifecycle import set_replaced
 from knowledge.insights.similar_claims import closest_memories
 from knowledge.models import Insight
@@ -25,6 +24,7 @@ from memories import services
 from memories.models import Batch, MemoryRecord
 from memories.operations import Remember, Supersede
 from memories.retrieval.near_duplicates import group_near_duplicates
+from memories.texts.contradiction import contradiction
 from memory_project.models import User
 from tests.knowledge.conftest import MART, ORDERS
 

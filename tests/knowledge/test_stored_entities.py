@@ -10,7 +10,7 @@ from analysis.models import DeclaredSource
 from analysis.storage.mcp_tools import object_info, object_list, object_read
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call, Tool
-from knowledge.context.memory_context import attach_memories
+from knowledge.context.attached_memories import attach_memories
 from knowledge.entities.call_subject import subject_of
 from memories import services
 from memories.operations import Remember

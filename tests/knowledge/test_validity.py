@@ -12,7 +12,7 @@ from foundation.operations.errors import Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
 from knowledge.catalog.datahub import DataHubCatalog
-from knowledge.context.memory_context import attach_memories
+from knowledge.context.attached_memories import attach_memories
 from knowledge.freshness import stale_detection
 from knowledge.insights import lifecycle
 from knowledge.insights.capture import capture

@@ -16,7 +16,7 @@ from foundation.operations.errors import Forbidden, NotFound
 from foundation.people.caller import Caller
 from foundation.people.permissions import build_caller
 from foundation.tools.declaration import Call
-from knowledge.context.memory_context import attach_memories
+from knowledge.context.attached_memories import attach_memories
 from knowledge.context.recent_changes import about_my_entities
 from memories import responses, services
 from memories.models import MemoryRecord, Verification

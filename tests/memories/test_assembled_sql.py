@@ -16,7 +16,7 @@ from psycopg.pq import ExecStatus
 from foundation.database import prepared_statements, sql_files
 from foundation.database.queryset_sql import Condition
 from foundation.people.caller import Caller
-from knowledge.context import memories_for_call
+from knowledge.context import candidate_memories
 from knowledge.graph.search import graph_reading
 from memories.retrieval import conversation_context, ranking, scope, term_statistics
 from memories.retrieval.question_features import Cues
@@ -47,7 +47,7 @@ STATEMENTS: dict[str, Callable[[Caller], str]] = {
     "terms_of_a_query": lambda caller: term_statistics._query_terms_sql("de"),
     "entities_with_a_text": lambda caller: graph_reading.page("%(graph)s", "orders", None)[0],
     "entities_by_name": lambda caller: graph_reading.page("%(graph)s", "", ["orders"])[0],
-    "memories_for_a_call": lambda caller: memories_for_call._statement(False, "english")[0],
+    "memories_for_a_call": lambda caller: candidate_memories._statement(False, "english")[0],
 }
 
 

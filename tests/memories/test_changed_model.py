@@ -18,7 +18,7 @@ from analysis.operations import StoreFindings
 from foundation import embedding
 from foundation.embedding.minilm import MiniLM
 from foundation.people.caller import Caller
-from knowledge.context.memories_for_call import Criteria, find
+from knowledge.context.candidate_memories import Criteria, find
 from memories import services, tasks
 from memories.models import MemoryRecord
 from memories.operations import RecallMemories, Remember

@@ -1,7 +1,7 @@
 """Memories that are attached to tool responses.
 
 When a tool call mentions catalog entities, memories about them are returned in a separate content block. attachable.py
-has the rule for what may be attached, and memories_for_call.sql the statement that finds it.
+has the rule for what may be attached, and candidate_memories.sql the statement that finds it.
 
 The entities that a call asks about come first. Memories about their neighbors take at most two of the places left over,
 and must share words with the call. Memories without a link are attached if they match the call in words and meaning
@@ -34,7 +34,7 @@ from knowledge.catalog import neighbors
 from knowledge.context import caveats, uses
 from knowledge.context.call_match import MAX_ATTACHED, Profile, best_matches, embed_within, profile_of, search_words
 from knowledge.context.call_ranking import relevances
-from knowledge.context.memories_for_call import ENTITY_ROWS, Criteria, FoundMemory, MemoriesForCall, find
+from knowledge.context.candidate_memories import ENTITY_ROWS, Criteria, FoundMemory, MemoriesForCall, find
 from knowledge.context.time_limit import is_canceled
 from knowledge.entities import entity_linking, recent_entities
 from knowledge.entities.call_subject import CallSubject, shared_words, subject_of, words_of

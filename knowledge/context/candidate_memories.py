@@ -1,7 +1,7 @@
-"""The memories for one call, read in one prepared statement (memories_for_call.sql).
+"""The memories for one call, read in one prepared statement (candidate_memories.sql).
 
 The statement is compiled once per process: the rules that decide which memories may be attached are querysets
-(attachable.py), and their SQL becomes a part of it. tests/knowledge/test_memories_for_call.py compares both.
+(attachable.py), and their SQL becomes a part of it. tests/knowledge/test_candidate_memories.py compares both.
 """
 
 from __future__ import annotations
@@ -201,4 +201,4 @@ def _statement(is_admin: bool, configuration: str) -> tuple[str, Callable[[Seque
         "hinted": f"({rule(Q(Exists(hints)))} OR {ARE_GONE})",
         "columns": columns,
     }
-    return SQL["memories_for_call"].format(**fragments), build
+    return SQL["candidate_memories"].format(**fragments), build

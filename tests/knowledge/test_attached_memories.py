@@ -22,10 +22,10 @@ from foundation.people.models import Persona
 from foundation.people.permissions import build_caller
 from foundation.tools.declaration import Call
 from knowledge.changesets.apply import apply
-from knowledge.context import memory_context
+from knowledge.context import attached_memories
+from knowledge.context.attached_memories import MAX_BYTES, MAX_TOTAL_BYTES, attach_memories
 from knowledge.context.call_match import MAX_ATTACHED
-from knowledge.context.memories_for_call import Criteria, find
-from knowledge.context.memory_context import MAX_BYTES, MAX_TOTAL_BYTES, attach_memories
+from knowledge.context.candidate_memories import Criteria, find
 from knowledge.entities import entity_linking, sql_statement
 from knowledge.entities.call_subject import subject_of
 from knowledge.freshness import stale_review
@@ -264,14 +264,14 @@ def test_memories_are_looked_up_again_only_if_the_answer_names_other_entities(
     remember(alice, "Closed at ten.")
     counted: list[Call] = []
 
-    def counting(caller: Caller, call: Call, *arguments: Any) -> memory_context.Knowledge:
+    def counting(caller: Caller, call: Call, *arguments: Any) -> attached_memories.Knowledge:
         counted.append(call)
         return original(caller, call, *arguments)
 
-    original = memory_context.knowledge_about
-    monkeypatch.setattr(memory_context, "knowledge_about", counting)
+    original = attached_memories.knowledge_about
+    monkeypatch.setattr(attached_memories, "knowledge_about", counting)
     call = Call("wh_run_query", {"sql": "SELECT 1 FROM sales.orders"}, {}, is_proxied=True)
-    lookup = memory_context.lookup_for(bob, call)
+    lookup = attached_memories.lookup_for(bob, call)
     assert lookup is not None
     lookup.begin()
     block = lookup.finish(replace(call, data=answer))
@@ -284,13 +284,13 @@ def test_memories_that_are_erased_hidden_or_corrected_during_a_long_call_are_not
     alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     erased, hidden, corrected = [remember(alice, text) for text in ("Closed at ten.", "Tax is in.", "Built in March.")]
-    lookup = memory_context.lookup_for(bob, ENTITY_CALL)
+    lookup = attached_memories.lookup_for(bob, ENTITY_CALL)
     assert lookup is not None
     lookup.begin()
     erasure.erase(alice, Erase(record_id=erased.pk, confirm=True))
     services.revise(alice, Revise(record_id=hidden.pk, visibility="private"))
     services.revise(alice, Revise(record_id=corrected.pk, content="Built in May."))
-    monkeypatch.setattr(memory_context, "LOOKUP_LASTS_S", 0.0)
+    monkeypatch.setattr(attached_memories, "LOOKUP_LASTS_S", 0.0)
     block = lookup.finish(ENTITY_CALL)
     assert block is not None
     assert [entry["content"] for entry in block.data["memory_context"]] == ["Built in May."]
@@ -407,7 +407,7 @@ def slow_at_first(monkeypatch: pytest.MonkeyPatch, *, times: int) -> list[Criter
                 cursor.execute("SELECT pg_sleep(60)")
         return find(caller, criteria)
 
-    monkeypatch.setattr(memory_context, "find", slow)
+    monkeypatch.setattr(attached_memories, "find", slow)
     return asked
 
 
@@ -424,7 +424,7 @@ def test_in_a_slow_database_neighbors_and_meanings_are_left_out_and_nothing_else
     assert attached is not None
     texts = [entry["content"] for entry in attached.data["memory_context"]]
     assert texts == ["Orders leave out refunds since May.", "The status cxl9 was never shipped."]
-    assert attached.data["note"] == memory_context.IN_A_HURRY
+    assert attached.data["note"] == attached_memories.IN_A_HURRY
     assert [criteria.with_neighbors for criteria in asked] == [True, False]
     assert MemoryRecord.objects.exists()  # the connection still works
     assert "pipeline" not in caplog.text
@@ -440,7 +440,7 @@ def test_if_the_database_does_not_answer_a_note_says_how_to_get_the_memories(
     with limited(50):
         attached = attach_memories(bob, ENTITY_CALL)
     assert attached is not None
-    assert (attached.data["memory_context"], attached.data["note"]) == ([], memory_context.TOO_SLOW)
+    assert (attached.data["memory_context"], attached.data["note"]) == ([], attached_memories.TOO_SLOW)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -16,8 +16,8 @@ from foundation.database import identity
 from foundation.people.caller import Caller
 from knowledge.catalog.neighbors import neighbors_of
 from knowledge.context.attachable import allowed_automatically, attachable
+from knowledge.context.candidate_memories import FOR_MATCH, FOR_NEIGHBOR, Criteria, MemoriesForCall, find
 from knowledge.context.caveats import is_caveat, paths_to
-from knowledge.context.memories_for_call import FOR_MATCH, FOR_NEIGHBOR, Criteria, MemoriesForCall, find
 from knowledge.models import Changeset, Insight, InsightState
 from memories.models import Attachment, Feedback, MemoryRecord, Status, Tier, Verdict, Verification, Visibility
 from memories.models.record import ATTACHED, about_any

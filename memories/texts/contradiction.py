@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 
-from knowledge.insights.contradiction_words import (
+from memories.texts.comparison import Comparison, Differing, TextDifference, compare
+from memories.texts.contradiction_words import (
     AMOUNTS,
     COMPARATORS,
     KINDS_OF_THINGS,
@@ -22,7 +23,6 @@ from knowledge.insights.contradiction_words import (
     SCOPING_WORDS,
     measure_of,
 )
-from memories.texts.comparison import Comparison, Differing, TextDifference, compare
 from memories.texts.parts import Claim, PartKind, TextToken
 from memories.texts.reading import read_statement, statement_language
 

@@ -1,8 +1,8 @@
 -- The memories for one call, in one statement: about its entities, matching its words, about neighboring entities, and
--- caveats from upstream. memories_for_call.py fills in the fragments in braces, most of them compiled by the ORM from
+-- caveats from upstream. candidate_memories.py fills in the fragments in braces, most of them compiled by the ORM from
 -- the rules in attachable.py, and sends the parameters.
 
--- name: memories_for_call
+-- name: candidate_memories
 -- The words of the call, each with a query for the memories that have it, and its inverse document frequency among the
 -- memories that the caller may read. A word may be a name of several parts, which a memory must have all.
 -- `uses` is a sum of FOR_ENTITY, FOR_MATCH and FOR_NEIGHBOR.
