@@ -147,3 +147,27 @@ def test_erasing_a_rolled_back_insight_keeps_the_links_of_the_others(
     erasure.erase(alice, Erase(record_id=third.pk, confirm=True))
     suggested.roll_back(cora, insight_id=fourth.pk)
     assert in_force(plain) == [plain]
+
+
+@pytest.mark.parametrize(
+    ("text", "visibility"),
+    [("Stores 9001 to 9040 are for training.", "persona"), ("The password of store 9001 is qT7!xw93Lm.", "private")],
+)
+def test_a_curator_corrects_a_stale_memory_in_the_name_of_its_owner(
+    alice: Caller, cora: Caller, text: str, visibility: str
+) -> None:
+    fact = services.remember(alice, Remember(content="Stores 9001 to 9020 are for training.")).record
+    services.mark_stale(alice, record_id=fact.pk, reason="orders has changed")
+    new = services.supersede(cora, Supersede(record_id=fact.pk, content=text)).record
+    assert (new.created_by, new.visibility, new.supersedes_id) == (alice.email, visibility, fact.pk)
+
+
+def test_a_curators_correction_of_an_approved_memory_waits_as_a_proposal_of_its_owner(
+    alice: Caller, cora: Caller
+) -> None:
+    insight = approved(alice, cora)
+    services.mark_stale(alice, record_id=insight.pk, reason="orders has changed")
+    new = services.supersede(cora, Supersede(record_id=insight.pk, content="Stores 9001 to 9040 are closed.")).record
+    proposal = Insight.objects.get(pk=new.pk)
+    assert (proposal.state, proposal.replaces_id) == (InsightState.PENDING, insight.pk)
+    assert (new.created_by, new.visibility) == (alice.email, "private")
