@@ -24,7 +24,7 @@ from memories import extensions
 from memories.models import HandOver, MemoryRecord, MemoryRevision, Status
 from memories.use.citations.changes import note_changes
 from memories.writing.correction_chains import reactivate
-from memories.writing.exact_duplicates import proposals
+from memories.writing.exact_duplicates import find_duplicate, proposals
 from memories.writing.revision import revised
 
 BATCH = 1_000  # number of memories that are loaded at once
@@ -96,6 +96,7 @@ def hand_over(caller: Caller, *, old: str, new: str) -> HandOver:
 def undo_hand_over(caller: Caller, *, hand_over_id: UUID | str) -> dict[str, int]:
     """Take back what a hand-over moved, as far as it still exists and belongs to the heir.
 
+    A fact stays with the heir if its first owner has remembered the same text again, so that nobody has it twice.
     Return the numbers of rows that were taken back, by kind, and as `kept` the number of those that were not. Raises
     Forbidden if the caller is not an admin, NotFound, and Conflict if the hand-over was undone already.
     """
@@ -187,7 +188,8 @@ def _keep_revisions(caller: Caller, rows: Sequence[MemoryRecord], change: str, r
 
 
 def _take_back_memories(caller: Caller, row: HandOver) -> int:
-    ids = [UUID(pk) for pk in row.moved["memories"]]
+    again = _remembered_again(row)
+    ids = [pk for pk in map(UUID, row.moved["memories"]) if pk not in again]
     returned = set(row.moved["returned"])
     taken: list[UUID] = []
     for rows in _batches(row.to_owner, ids):
@@ -200,6 +202,19 @@ def _take_back_memories(caller: Caller, row: HandOver) -> int:
     return len(taken)
 
 
+def _remembered_again(row: HandOver) -> set[UUID]:
+    """Return the facts of the heir of which the first owner has another one with the same text. Proposals are none."""
+    pairs = [(mine, theirs) for mine, theirs, _ in _same_texts(row.to_owner, row.from_owner)]
+    proposed = proposals([pk for pair in pairs for pk in pair])
+    return {mine for mine, theirs in pairs if not {mine, theirs} & set(proposed)}
+
+
+def _same_texts(old: str, new: str) -> list[tuple[UUID, UUID, bool]]:
+    with connection.cursor() as cursor:
+        cursor.execute(SAME_TEXT, {"old": old, "new": new})
+        return cursor.fetchall()
+
+
 def _notify(record_ids: Sequence[UUID]) -> None:
     extensions.access_narrowed(record_ids)
 
@@ -209,9 +224,7 @@ def _notify(record_ids: Sequence[UUID]) -> None:
 
 def _archive_duplicates(caller: Caller, old: str, new: str) -> list[str]:
     """Archive one of each pair of facts with the same text, and return the ids of the archived ones."""
-    with connection.cursor() as cursor:
-        cursor.execute(SAME_TEXT, {"old": old, "new": new})
-        pairs = cursor.fetchall()
+    pairs = _same_texts(old, new)
     proposed = proposals([pk for mine, theirs, _ in pairs for pk in (mine, theirs)])
     archived: dict[UUID, UUID] = {}
     for mine, theirs, mine_is_wider in pairs:
@@ -231,7 +244,7 @@ def _archive_duplicates(caller: Caller, old: str, new: str) -> list[str]:
 
 
 def _restore_duplicates(caller: Caller, row: HandOver) -> None:
-    """Give the archived duplicates their earlier state back, unless they were restored or erased in the meantime."""
+    """Give the archived duplicates their earlier state back, unless they were restored or erased, or have a twin."""
     ids = [UUID(pk) for pk in row.moved["duplicates"]]
     rows = list(
         MemoryRecord.objects.select_for_update()
@@ -239,6 +252,8 @@ def _restore_duplicates(caller: Caller, row: HandOver) -> None:
         .defer("search")
     )
     for record in rows:
+        if find_duplicate(record):  # its owner has remembered the text again
+            continue
         with revised(caller, record, "restore", UNDONE):
             record.metadata = {name: value for name, value in record.metadata.items() if name != DUPLICATE_OF}
             reactivate(record)

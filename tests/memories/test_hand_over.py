@@ -88,6 +88,34 @@ def test_facts_that_both_have_become_one_and_come_back(alice: Caller, bob: Calle
         assert (record.created_by, record.status, record.metadata) == (owner.email, Status.ACTIVE, {})
 
 
+def test_an_undo_leaves_with_the_heir_what_its_first_owner_remembers_again(
+    alice: Caller, bob: Caller, ada: Caller
+) -> None:
+    remember(alice, "Stores close at ten.", visibility="private")
+    remember(alice, "Stores open at eight.")
+    row = hand_over(ada, alice, bob)
+    remember(alice, "Stores close at ten.")
+    assert undo(ada, row) == {"memories": 1, "kept": 1}
+    rows = MemoryRecord.objects.filter(status=Status.ACTIVE).values_list("content", "created_by")
+    assert sorted(rows) == [
+        ("Stores close at ten.", alice.email),
+        ("Stores close at ten.", bob.email),
+        ("Stores open at eight.", alice.email),
+    ]
+
+
+def test_an_undo_leaves_a_duplicate_archived_whose_owner_remembers_it_again(
+    alice: Caller, bob: Caller, ada: Caller
+) -> None:
+    remember(alice, "Stores close at ten.", visibility="private")
+    remember(bob, "Stores close at ten.")
+    row = hand_over(ada, alice, bob)
+    remember(alice, "Stores close at ten.")
+    undo(ada, row)
+    living = MemoryRecord.objects.filter(created_by=alice.email, status=Status.ACTIVE)
+    assert living.count() == 1
+
+
 def test_the_archived_duplicate_is_erased_with_the_memory_that_stayed(alice: Caller, bob: Caller, ada: Caller) -> None:
     mine = remember(alice, "Orders close at ten.", visibility="private")
     theirs = remember(bob, "Orders close at ten.")

@@ -96,11 +96,15 @@ class Documents:
             if cited := document.cited.get(name):
                 cited.is_unsure = True
 
-    def hand_over(self, old: str, new: str) -> None:
+    def hand_over(self, old: str, new: str, only: list[str] | None = None) -> list[str]:
+        """Move documents whose addresses the other one has not registered. Return the addresses of those that move."""
         taken = {address for address, row in self.rows if row.owner == new}
+        moved = []
         for address, row in self.rows:
-            if row.owner == old and address not in taken:
+            if row.owner == old and address not in taken and (only is None or address in only):
                 row.owner = new
+                moved.append(address)
+        return moved
 
     # -- comparison -----------------------------------------------------------------------------------------
 

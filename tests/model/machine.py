@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from foundation.people.caller import Caller
 from tests.model import interviews, memories
+from tests.model.bulk import ACTS
 from tests.model.caveats import ATTACHMENTS
 from tests.model.entities import Entity, catalog
 from tests.model.expected import PEOPLE, Memory, Text
@@ -254,7 +255,8 @@ class Stories(RuleBasedStateMachine):
     @precondition(lambda self: self.has())
     @rule(old=st.sampled_from(AUTHORS), new=st.sampled_from(AUTHORS), who=st.sampled_from(("ada", "ada", "alice")))
     def hand_over(self, old: Any, new: Any, who: str) -> None:
-        if old is not new:
+        texts = [{(m.text, m.persona) for m in self.plain() if m.owner == one.name} for one in (old, new)]
+        if old is not new and not texts[0] & texts[1]:  # of two equal facts, one is archived
             self.story.tell("hand_over", who, old.name, new.name)
 
     @precondition(lambda self: self.has())
@@ -263,6 +265,45 @@ class Stories(RuleBasedStateMachine):
         m = chosen(self.memories(), n)
         if not any(other.link_unsure for other in self.story.e.chain(m)):
             self.story.tell("erase", self.owner(m, who), m.name)
+
+    @precondition(lambda self: self.story.handed_over)
+    @rule(who=st.sampled_from(("ada", "ada", "alice")))
+    def undo_hand_over(self, who: str) -> None:
+        self.story.tell("undo_hand_over", who)
+
+    # -- several at once, and two people at once ------------------------------------------------------------
+
+    @precondition(lambda self: len(self.memories()) > 1)
+    @rule(n=anything, who=anything, act=st.sampled_from(sorted(ACTS)), count=st.integers(2, 4))
+    def bulk(self, n: int, who: int, act: str, count: int) -> None:
+        rows = self.memories(insight=True) if act in ("approve", "reject") else self.memories()
+        rows = [m for m in rows if not m.link_unsure]
+        if not rows:
+            return
+        first = chosen(rows, n)
+        rows = [*rows[rows.index(first) :], *rows][: min(count, len(rows))]
+        person = self.curator(first, who) if act in ("approve", "reject") else self.owner(first, who)
+        self.story.tell("bulk", act, person, [m.name for m in rows])
+
+    @precondition(lambda self: self.story.done_at_once)
+    @rule()
+    def undo_bulk(self) -> None:
+        done = self.story.done_at_once
+        rows = [self.story.e.memories.get(name) for name in done.names] if done else []
+        known = [m for m in rows if m]
+        if not any(m.link_unsure or (m.insight and m.insight.edit_decided) for m in known):
+            self.story.tell("undo_bulk")
+
+    @precondition(lambda self: self.memories(insight=True))
+    @rule(n=anything)
+    def look_at_insight(self, n: int) -> None:
+        self.story.tell("look", chosen(self.memories(insight=True), n).name)
+
+    @precondition(lambda self: any(m.name in self.story.seen for m in self.memories(insight=True)))
+    @rule(n=anything, who=anything, verb=st.sampled_from(("approves", "rejects")))
+    def decide_late(self, n: int, who: int, verb: str) -> None:
+        m = chosen([m for m in self.memories(insight=True) if m.name in self.story.seen], n)
+        self.story.tell("decide_late", self.curator(m, who), m.name, verb)
 
     # -- checks ---------------------------------------------------------------------------------------------
 

@@ -67,9 +67,17 @@ def remember(
 def may_revise(e: Expected, person: Person, m: Memory, changes: dict[str, Any]) -> Refusals:
     is_being_applied = m.is_in_force and m.insight is not None and m.insight.state == "approved" and m.insight.changeset
     is_duplicate = "text" in changes and m.insight is None and e.is_remembered(person, m, changes["text"])
+    if waits_already(m, changes):
+        return may_change(e, person, m) | conflict_if(not m.is_living)
     return may_change(e, person, m) | conflict_if(
         not m.is_living, bool(is_being_applied), is_duplicate, has_edit_of_other(person, m)
     )
+
+
+def waits_already(m: Memory, changes: dict[str, Any]) -> bool:
+    """Return whether somebody has asked for these values of an approved memory, so that nothing more is needed."""
+    waiting = m.insight.pending_edit if m.is_in_force and m.insight else {}
+    return bool(waiting) and all(name in waiting and waiting[name] == value for name, value in changes.items())
 
 
 def has_edit_of_other(person: Person, m: Memory) -> bool:
@@ -85,6 +93,8 @@ def let_wait(insight: Insight, person: Person, changes: dict[str, Any]) -> None:
 
 
 def revise(e: Expected, person: Person, m: Memory, changes: dict[str, Any]) -> None:
+    if waits_already(m, changes):
+        return
     if m.is_in_force and m.insight:
         let_wait(m.insight, person, changes)
         return
@@ -282,8 +292,10 @@ def undo(e: Expected, person: Person, m: Memory) -> None:
 
 
 def _undo_verification(e: Expected, m: Memory, last: Last) -> None:
-    """The earlier baselines are in force again, at the latest from the next check on."""
-    for name, value in last.before.items():
+    """The earlier baselines and marks are in force again, the baselines at the latest from the next check on."""
+    earlier: dict[str, Mark] = last.before["marks"]
+    kept = {name: mark if mark.in_force else earlier.get(name, mark) for name, mark in m.marks.items()}
+    for name, value in {**last.before, "marks": kept}.items():
         if name != "check" or (
             value and m.check
         ):  # one that was added or removed since stays so; others count as before
@@ -382,13 +394,25 @@ def may_hand_over(person: Person) -> Refusals:
     return set() if person.is_admin else {FORBIDDEN}
 
 
-def hand_over(e: Expected, old: Person, new: Person) -> None:
-    """Everything moves."""
-    for m in e.memories.values():
-        if m.owner == old.name:
-            m.owner = new.name
-            if m.last:
-                m.last.sure = False
+def hand_over(e: Expected, old: Person, new: Person) -> list[str]:
+    """Everything moves. Return the names of the memories."""
+    moved = [m for m in e.memories.values() if m.owner == old.name]
+    _move_to(new, moved)
+    return [m.name for m in moved]
+
+
+def take_back(e: Expected, names: list[str], old: Person, new: Person) -> None:
+    """What still belongs to the heir goes back, except a text that its first owner has remembered again."""
+    moved = [m for name in names if (m := e.memories.get(name)) and m.owner == new.name]
+    again = {(m.text, m.persona) for m in e.memories.values() if m.owner == old.name and m.is_living and not m.insight}
+    _move_to(old, [m for m in moved if m.insight or not m.is_living or (m.text, m.persona) not in again])
+
+
+def _move_to(person: Person, moved: list[Memory]) -> None:
+    for m in moved:
+        m.owner = person.name
+        if m.last:
+            m.last.sure = False
 
 
 # -- erasing ----------------------------------------------------------------------------------------------------

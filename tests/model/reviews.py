@@ -86,6 +86,21 @@ def approve(e: Expected, person: Person, m: Memory) -> None:
     set_visibility(m, insight.wanted)
 
 
+def may_approve_as_seen(e: Expected, person: Person, m: Memory) -> Refusals:
+    """Who has seen that an insight was rejected may approve it."""
+    insight = insight_of(m)
+    if insight.state != "rejected" or insight.pending_edit:
+        return may_approve(e, person, m)
+    refusals = {ALLOWED, CONFLICT} if e.has_rival(m) else set()
+    return refusals | may_review(e, person, m) | conflict_if(bool(insight.changeset), m.ends == "past")
+
+
+def approve_as_seen(e: Expected, person: Person, m: Memory) -> None:
+    if insight_of(m).state == "rejected":
+        back_to_pending(e, m)
+    approve(e, person, m)
+
+
 def set_visibility(m: Memory, visibility: str) -> None:
     if m.visibility != visibility:
         m.visibility = visibility

@@ -19,12 +19,14 @@ def may_set_scope(e: Expected, person: Person, m: Memory, scope: str) -> Refusal
 
 
 def _if_in_review(person: Person, m: Memory, scope: str) -> Refusals:
+    if memories.waits_already(m, {"scope": scope}):
+        return set()
     is_bound = m.insight is not None and m.insight.state == "approved" and bool(m.insight.changeset)
     return conflict_if(is_bound and scope != m.scope, scope != m.scope and memories.has_edit_of_other(person, m))
 
 
 def set_scope(e: Expected, person: Person, m: Memory, scope: str) -> None:
-    if scope == m.scope:
+    if scope == m.scope or memories.waits_already(m, {"scope": scope}):
         return
     if m.is_in_force and m.insight:
         memories.let_wait(m.insight, person, {"scope": scope})

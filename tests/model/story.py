@@ -11,7 +11,19 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from foundation.people.caller import Caller
-from tests.model import approvals, caveats, checks, citations, filing, interviews, memories, reviews, scopes, validity
+from tests.model import (
+    approvals,
+    bulk,
+    caveats,
+    checks,
+    citations,
+    filing,
+    interviews,
+    memories,
+    reviews,
+    scopes,
+    validity,
+)
 from tests.model.comparison import differences, differences_of_views
 from tests.model.entities import catalog
 from tests.model.expected import ALLOWED, PEOPLE, Expected, Memory, Person, Text
@@ -48,6 +60,9 @@ class Story:
         self.sentences: list[str] = []
         self.steps: list[Step] = []
         self.has_failed = False
+        self.handed_over: tuple[str, str, list[str], list[str]] | None = None  # from, to, memories, documents
+        self.done_at_once: bulk.Done | None = None  # the last bulk action
+        self.seen: dict[str, tuple[Any, ...]] = {}  # what the pages of insights showed that are open
 
     def close(self) -> None:
         self.world.close()
@@ -265,14 +280,101 @@ class Story:
 
     def hand_over(self, who: str, old: str, new: str) -> bool:
         def effect() -> None:
-            memories.hand_over(self.e, BY_NAME[old], BY_NAME[new])
-            self.documents.hand_over(old, new)
+            moved = memories.hand_over(self.e, BY_NAME[old], BY_NAME[new])
+            self.handed_over = (old, new, moved, self.documents.hand_over(old, new))
 
         return self._step(
             f"{who} hands everything of {old} over to {new}",
             memories.may_hand_over(BY_NAME[who]),
             lambda: self.world.hand_over(who, old, new),
             effect,
+        )
+
+    def undo_hand_over(self, who: str) -> bool:
+        """Undo the last hand-over."""
+        if self.handed_over is None:
+            return False
+        old, new, moved, documents = self.handed_over
+
+        def effect() -> None:
+            memories.take_back(self.e, moved, BY_NAME[old], BY_NAME[new])
+            self.documents.hand_over(new, old, documents)
+            self.handed_over = None
+
+        return self._step(
+            f"{who} undoes the hand-over of {old} to {new}",
+            memories.may_hand_over(BY_NAME[who]),
+            lambda: self.world.undo_hand_over(who),
+            effect,
+        )
+
+    # -- several at once, and two people at once ------------------------------------------------------------
+
+    def bulk(self, act: str, who: str, names: list[str]) -> None:
+        outcomes: dict[str, str] = {}
+        for name in names:
+            self[name]  # raises KeyError in a shortened story that lacks it
+
+        def effect() -> None:
+            done, wrong = bulk.take_effect(self.e, BY_NAME[who], bulk.ACTS[act], list(outcomes), outcomes)
+            self.done_at_once = bulk.Done(act, who, done)
+            if wrong:
+                self._fail(wrong)
+
+        self._step(
+            f"{who} starts the bulk action {act} on {', '.join(names)}",
+            set(),
+            lambda: outcomes.update(self.world.bulk(act, who, names, bulk.ACTS[act].choice)),
+            effect,
+        )
+
+    def undo_bulk(self) -> None:
+        done = self.done_at_once
+        if done is None:
+            return
+        outcomes: dict[str, str] = {}
+
+        def effect() -> None:
+            self.done_at_once = None
+            if wrong := bulk.take_back(self.e, BY_NAME[done.who], done, outcomes):
+                self._fail(wrong)
+
+        self._step(
+            f"{done.who} undoes the bulk action {done.act}",
+            set() if done.names else {"conflict", ALLOWED},
+            lambda: outcomes.update(self.world.undo_bulk(done.who)),
+            effect,
+        )
+
+    def look(self, name: str) -> None:
+        """Somebody opens the page of an insight."""
+        if self[name].insight:
+            self.world.look(name)
+            self.seen[name] = _shown(self[name])
+
+    def decide_late(self, who: str, name: str, verb: str) -> bool:
+        """Decide on an insight as the page showed it that was opened earlier."""
+        m = self[name]
+        if m.insight is None or name not in self.seen:
+            return False
+        is_as_seen = self.world.is_as_seen(name)
+        if is_as_seen and self.seen[name] != _shown(m):
+            self._fail([f"the state of {name} has changed, and its token has not"])
+        rules = {
+            "approves": (reviews.may_approve_as_seen, reviews.approve_as_seen),
+            "rejects": (reviews.may_reject, reviews.reject),
+        }
+        may, effect = rules[verb]
+        person, state = BY_NAME[who], m.insight.state
+        refusals = may(self.e, person, m)
+        is_repeated = not is_as_seen and m.insight.reviewed_by == who and verb == DECIDED.get(state)
+        if not is_as_seen:
+            refusals = (refusals or set()) | {"conflict"}
+        return self._step(
+            f"{who} {verb} {name} on the page that was opened earlier",
+            refusals | {ALLOWED} if is_repeated else refusals,
+            lambda: self.world.decide_late(who, name, verb),
+            lambda: None if is_repeated else effect(self.e, person, m),
         )
 
     # -- documents that cite memories -----------------------------------------------------------------------
@@ -530,6 +632,16 @@ class Story:
 
 def _to_pending(e: Expected, person: Person, m: Memory) -> None:
     reviews.back_to_pending(e, m)
+
+
+DECIDED = {"approved": "approves", "rejected": "rejects"}
+
+
+def _shown(m: Memory) -> tuple[Any, ...]:
+    """Return what a curator reads on the page of an insight, and decides on."""
+    insight = m.insight
+    assert insight
+    return (insight.state, str(m.text), tuple(m.entities), tuple(sorted(m.columns)), m.ends, bool(insight.pending_edit))
 
 
 def _subjects(entities: list[str], columns: dict[str, set[str]]) -> dict[str, Any]:

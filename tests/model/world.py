@@ -5,7 +5,7 @@ What depends on the product's API is here. Names of the story are translated: m1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import Any
@@ -45,11 +45,12 @@ from knowledge.debt.operations import AnswerInterview, AskQuestions, PassOver, U
 from knowledge.freshness import stale_detection
 from knowledge.insights import lifecycle
 from knowledge.insights.capture import capture
+from knowledge.insights.seen import version_of, versions_of
 from knowledge.models import CaveatWaiver, Changeset, Contradiction, Insight, InterviewQuestion
 from knowledge.operations import Appeal, Apply, Capture, Edit, Reinstate, Waive
 from knowledge.review import decisions
 from memories import queries, services
-from memories.models import CitingDocument, MemoryRecord, Purpose, Verification
+from memories.models import Batch, CitingDocument, HandOver, MemoryRecord, Purpose, Verification
 from memories.models.record import ATTACHED
 from memories.operations import (
     AssignEntities,
@@ -72,7 +73,7 @@ from memories.retrieval.recall import recall
 from memories.use.citations import queries as citations
 from memories.use.citations import services as citing
 from memories.use.citations.operations import ChangeCiting
-from memories.writing import entity_assignment, erasure, feedback, hand_overs, undo
+from memories.writing import bulk_actions, entity_assignment, erasure, feedback, hand_overs, undo
 from memories.writing.rescoping import rescope
 from memory_project.models import Notification, User
 from tests.knowledge.conftest import schema_of
@@ -133,6 +134,8 @@ class World:
         self.changesets: dict[str, UUID] = {}
         self.questions: dict[str, UUID] = {}
         self.opened = ""  # the name of the question that was asked last
+        self.batch: UUID | None = None  # the last bulk action
+        self.seen: dict[str, str] = {}  # the states of insights that somebody has on their screen
         self.is_available = True
         self.holds: dict[str, bool] = {}  # whether the data are as the check of a memory says
         self.writes_left: int | None = None  # number of writes until the catalog becomes unavailable
@@ -239,6 +242,45 @@ class World:
 
     def hand_over(self, person: str, old: str, new: str) -> None:
         hand_overs.hand_over(self.callers[person], old=email(old), new=email(new))
+
+    def undo_hand_over(self, person: str) -> None:
+        hand_overs.undo_hand_over(self.callers[person], hand_over_id=HandOver.objects.latest("at").pk)
+
+    def bulk(self, act: str, person: str, names: Sequence[str], choice: str) -> dict[str, str]:
+        """Start a bulk action on memories as a page shows them now, and return the outcome of each, by its name."""
+        insights = Insight.objects.filter(pk__in=[self.ids[name] for name in names]).select_related("record")
+        batch = bulk_actions.start(
+            self.callers[person],
+            act=act,
+            unit_ids=[self.ids[name] for name in names],
+            note="As we said.",
+            choice=choice,
+            seen=versions_of(list(insights)),
+        )
+        self.batch = batch.pk
+        return self._outcomes(batch)
+
+    def undo_bulk(self, person: str) -> dict[str, str]:
+        assert self.batch
+        return self._outcomes(bulk_actions.undo(self.callers[person], batch_id=self.batch))
+
+    def _outcomes(self, batch: Batch) -> dict[str, str]:
+        names = {pk: name for name, pk in self.ids.items()}
+        return {names[pk]: outcome for pk, outcome in zip(batch.unit_ids, batch.outcomes, strict=True)}
+
+    def look(self, name: str) -> None:
+        """Open the page of an insight, whose decisions carry the state that it showed."""
+        self.seen[name] = self._version(name)
+
+    def _version(self, name: str) -> str:
+        return version_of(Insight.objects.select_related("record").get(pk=self.ids[name]))
+
+    def is_as_seen(self, name: str) -> bool:
+        return self.seen[name] == self._version(name)
+
+    def decide_late(self, person: str, name: str, verb: str) -> None:
+        decide = decisions.approve if verb == "approves" else decisions.reject
+        decide(self.callers[person], insight_id=self.ids[name], notes="As I saw it.", seen=self.seen[name])
 
     def erase(self, person: str, name: str) -> None:
         erasure.erase(self.callers[person], Erase.read({"record_id": self.ids[name], "confirm": True}))

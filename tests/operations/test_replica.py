@@ -42,7 +42,7 @@ from django.conf import settings
 from django.test import Client
 from foundation.operations.errors import Conflict
 from foundation.database import identity, locks, prepared_statements, replica
-from memory_project.admin.pages import system
+from memory_project.operating.doctor import machines
 from memory_project.operating.postgres.server import SUPERUSER
 
 def is_replica():
@@ -75,9 +75,9 @@ with locks.exclusive("test", uuid.uuid4(), Conflict("busy")):
 settings.ALLOWED_HOSTS.append("testserver")
 client = Client(headers={"Authorization": "Bearer " + %(token)r})
 assert "Commonplace-Replica-Lag" not in client.get("/api/v1/memories/").headers
-assert [part.state for part in system._replica_part()] == ["ok"]
+assert machines.replica().state == "ok"
 settings.DATABASE_REPLICA_MAX_LAG_S = -1.0
-assert [part.state for part in system._replica_part()] == ["stale"]
+assert machines.replica().state == "warning"
 response = client.get("/api/v1/memories/")
 assert response.status_code == 200 and "Commonplace-Replica-Lag" in response.headers
 """
