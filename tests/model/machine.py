@@ -442,10 +442,11 @@ class Stories(RuleBasedStateMachine):
         self.story.tell("resume", chosen([person.name for person in reversed(CURATORS)] + ["alice"], who), name)
 
     @precondition(lambda self: self.running())
-    @rule(n=anything, who=anything, skip_conflicts=st.booleans())
-    def roll_back(self, n: int, who: int, skip_conflicts: bool) -> None:
+    @rule(n=anything, who=anything, skip_conflicts=st.booleans(), fault=st.sampled_from((None, None, 0, 1)))
+    def roll_back(self, n: int, who: int, skip_conflicts: bool, fault: int | None) -> None:
         who_else = chosen([person.name for person in reversed(CURATORS)] + ["alice"], who)
-        self.story.tell("roll_back", who_else, chosen(self.running(), n), skip_conflicts=skip_conflicts)
+        name = chosen(self.running(), n)
+        self.story.tell("roll_back", who_else, name, skip_conflicts=skip_conflicts, writes_left=fault)
 
     def running(self) -> list[str]:
         changesets = self.story.e.changesets.values()

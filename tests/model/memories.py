@@ -77,7 +77,9 @@ def may_revise(e: Expected, person: Person, m: Memory, changes: dict[str, Any]) 
 def waits_already(m: Memory, changes: dict[str, Any]) -> bool:
     """Return whether somebody has asked for these values of an approved memory, so that nothing more is needed."""
     waiting = m.insight.pending_edit if m.is_in_force and m.insight else {}
-    return bool(waiting) and all(name in waiting and waiting[name] == value for name, value in changes.items())
+    if not waiting or "ends" in changes:  # two ends in the past are two moments
+        return False
+    return all(name in waiting and waiting[name] == value for name, value in changes.items())
 
 
 def has_edit_of_other(person: Person, m: Memory) -> bool:

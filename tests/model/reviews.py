@@ -26,6 +26,7 @@ from tests.model.expected import (
 from tests.model.memories import Refusals, conflict_if
 
 DONE = ("landed", "noop")
+TO_UNDO = ("landed", "sending", "reverting")  # outcomes of changes that a rollback undoes
 
 
 # -- proposing and deciding -------------------------------------------------------------------------------------
@@ -300,7 +301,7 @@ def may_roll_back(e: Expected, person: Person, changeset: Changeset, skip_confli
         return {NOT_FOUND}
     refusals = conflict_if(changeset.state not in ("applied", "partial"))
     if not e.available:
-        to_undo = [change for change in changeset.changes if change.outcome in ("landed", "sending")]
+        to_undo = [change for change in changeset.changes if change.outcome in TO_UNDO]
         refusals |= {UNAVAILABLE} if to_undo else {UNAVAILABLE, ALLOWED}
     if not skip_conflicts:
         for change in changeset.changes:
@@ -311,13 +312,43 @@ def may_roll_back(e: Expected, person: Person, changeset: Changeset, skip_confli
 def _if_changed_since(entity: Entity, changeset: Changeset, change: Change) -> Refusals:
     """A value that others have changed is never overwritten."""
     current = entity.value(change.place)
-    if change.outcome in ("planned", "conflict") or current == change.value:
+    if change.outcome in ("planned", "conflict", "reverted") or current == change.value:
         return set()
-    if change.outcome == "sending" and current == change.before:
+    if change.outcome in ("sending", "reverting") and current == change.before:
         return set()
     top = entity.layers[change.place][-1] if change.place in entity.layers else None
     is_ours = top is not None and bool(top.changeset)
     return {CONFLICT} if change.outcome == "landed" and not is_ours else {CONFLICT, ALLOWED}
+
+
+def breaks_off(e: Expected, changeset: Changeset, writes_left: int | None) -> bool:
+    """Return whether a rollback needs more writes than the catalog takes before it becomes unavailable."""
+    entity = e.entities[changeset.entity]
+    needed = sum(_needs_write(entity, changeset, change) for change in changeset.changes)
+    return writes_left is not None and writes_left < needed
+
+
+def _needs_write(entity: Entity, changeset: Changeset, change: Change) -> bool:
+    layers = entity.layers.get(change.place, [])
+    is_on_top = bool(layers) and layers[-1].changeset == changeset.name
+    if change.outcome not in TO_UNDO or not is_on_top:
+        return False
+    below = layers[-2].value if len(layers) > 1 else None
+    return bool(below != layers[-1].value)
+
+
+def roll_back_partly(e: Expected, changeset: Changeset, writes_left: int) -> None:
+    """The values from the last one on are as before, until the catalog becomes unavailable. No insight is returned."""
+    entity = e.entities[changeset.entity]
+    for change in reversed(changeset.changes):
+        if not _needs_write(entity, changeset, change):
+            continue
+        if writes_left == 0:
+            change.outcome, e.available = "reverting", False
+            return
+        writes_left -= 1
+        entity.layers[change.place].pop()
+        change.outcome = "reverted"
 
 
 def roll_back(e: Expected, person: Person, changeset: Changeset) -> None:

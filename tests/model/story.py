@@ -26,7 +26,7 @@ from tests.model import (
 )
 from tests.model.comparison import differences, differences_of_views
 from tests.model.entities import catalog
-from tests.model.expected import ALLOWED, PEOPLE, Expected, Memory, Person, Text
+from tests.model.expected import ALLOWED, PEOPLE, UNAVAILABLE, Changeset, Expected, Memory, Person, Text
 from tests.model.sentences import about, changed, edited
 from tests.model.world import World, request, urn
 
@@ -78,11 +78,19 @@ class Story:
 
     # -- one step -------------------------------------------------------------------------------------------
 
-    def _step(self, sentence: str, refusals: set[str], act: Callable[[], object], effect: Callable[[], object]) -> bool:
+    def _step(
+        self,
+        sentence: str,
+        refusals: set[str],
+        act: Callable[[], object],
+        effect: Callable[[], object],
+        *,
+        keeps: bool = False,
+    ) -> bool:
         """Perform a verb on the product. If it is not refused, change what is expected. Return whether it was done."""
         self.sentences.append(sentence)
         try:
-            refusal = self.world.attempt(act)
+            refusal = self.world.attempt(act, keeps=keeps)
         except Exception as error:
             self._fail([f"{type(error).__name__}: {error}"])
         if refusal:
@@ -553,15 +561,30 @@ class Story:
             lambda: reviews.resume(self.e, BY_NAME[who], changeset),
         )
 
-    def roll_back(self, who: str, name: str, *, skip_conflicts: bool = False) -> bool:
+    def roll_back(self, who: str, name: str, *, skip_conflicts: bool = False, writes_left: int | None = None) -> bool:
         changeset = self.e.changesets[name]
         skipping = ", except values that others have changed" if skip_conflicts else ""
+        refusals = reviews.may_roll_back(self.e, BY_NAME[who], changeset, skip_conflicts)
+        if not refusals and reviews.breaks_off(self.e, changeset, writes_left):
+            assert writes_left is not None
+            return self._break_off(f"{who} rolls {name} back{skipping}", who, changeset, skip_conflicts, writes_left)
         return self._step(
             f"{who} rolls {name} back{skipping}",
-            reviews.may_roll_back(self.e, BY_NAME[who], changeset, skip_conflicts),
+            refusals,
             lambda: self.world.roll_back(who, name, skip_conflicts),
             lambda: reviews.roll_back(self.e, BY_NAME[who], changeset),
         )
+
+    def _break_off(self, sentence: str, who: str, changeset: Changeset, skip_conflicts: bool, writes_left: int) -> bool:
+        def act() -> None:
+            self.world.writes_left = writes_left
+            try:
+                self.world.roll_back(who, changeset.name, skip_conflicts)
+            finally:
+                reviews.roll_back_partly(self.e, changeset, writes_left)
+
+        until = f"; the catalog becomes unavailable after {writes_left} writes"
+        return self._step(sentence + until, {UNAVAILABLE}, act, lambda: None, keeps=True)
 
     # -- the catalog ----------------------------------------------------------------------------------------
 

@@ -398,3 +398,46 @@ def test_undoing_a_verification_keeps_a_check_that_was_added_since(story: Story)
     story.add_check("bob", m)
     story.undo("bob", m, "verify")
     assert story[m].check
+
+
+# -- several at once, two people at once, and outages in the middle ---------------------------------------------
+
+
+def test_a_curator_corrects_an_approved_memory_that_is_stale(story: Story) -> None:
+    insight = story.capture("bob", ["refunds"])
+    story.approve("cleo", insight)
+    story.mark_wrong("ada", insight)
+    assert story.correct("cora", insight)
+
+
+def test_a_rollback_that_breaks_off_is_continued(story: Story) -> None:
+    insight = story.capture("alice", ["orders"])
+    story.approve("cora", insight)
+    changeset = story.apply("cora", insight, [("tag", True), ("description", "Text 1.")])
+    assert not story.roll_back("cora", changeset, writes_left=1)
+    story.catalog_returns()
+    assert story.roll_back("cora", changeset)
+    story.end()
+
+
+def test_a_bulk_action_and_its_undo(story: Story) -> None:
+    names = [story.remember("alice", ["orders"]) for _ in range(3)]
+    story.forget("alice", names[0])
+    story.bulk("forget", "alice", names)
+    story.undo_bulk()
+    assert [story[name].state for name in names] == ["archived", "living", "living"]
+
+
+def test_nobody_decides_on_what_has_changed_since_they_looked(story: Story) -> None:
+    insight = story.capture("alice", ["orders"])
+    story.look(insight)
+    story.approve("ada", insight)
+    assert not story.decide_late("cora", insight, "rejects")
+
+
+def test_what_was_remembered_again_stays_with_the_heir(story: Story) -> None:
+    fact = story.remember("alice", ["orders"])
+    story.hand_over("ada", "alice", "bob")
+    story.remember("alice", ["orders"], text=story[fact].text)
+    story.undo_hand_over("ada")
+    assert story[fact].owner == "bob"

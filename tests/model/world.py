@@ -6,7 +6,7 @@ What depends on the product's API is here. Names of the story are translated: m1
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
@@ -160,10 +160,13 @@ class World:
 
         return method
 
-    def attempt(self, action: Callable[[], object]) -> str:
-        """Perform an action, and run what it left for after its commit. Return the kind of its refusal, or ""."""
+    def attempt(self, action: Callable[[], object], *, keeps: bool = False) -> str:
+        """Perform an action, and run what it left for after its commit. Return the kind of its refusal, or "".
+
+        With `keeps`, what it had done before the refusal stays, as it does outside of a test.
+        """
         try:
-            with TestCase.captureOnCommitCallbacks(execute=True), transaction.atomic():
+            with TestCase.captureOnCommitCallbacks(execute=True), nullcontext() if keeps else transaction.atomic():
                 action()
         except DomainError as error:
             return error.code
@@ -404,7 +407,10 @@ class World:
 
     def roll_back(self, person: str, changeset: str, skip_conflicts: bool) -> None:
         pk = self.changesets[changeset]
-        rollback.roll_back(self.callers[person], changeset_id=pk, skip_conflicts=skip_conflicts)
+        try:
+            rollback.roll_back(self.callers[person], changeset_id=pk, skip_conflicts=skip_conflicts)
+        finally:
+            self.writes_left = None
 
     # -- the catalog, changed by others ---------------------------------------------------------------------
 
