@@ -21,7 +21,8 @@ ID = re.compile(r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
 # as it is, or in a URL
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d(?::|%3A)\d\d(?::|%3A)\d\d\.\d+(?:(?:[+-]|%2B)\d\d(?::|%3A)\d\d|Z)?")
 SEEN = re.compile(r"(?<=\")[a-z]+\.\d+\.[0-9a-f]{10}\.[0-9a-f]{10}\.[0-9a-f]+(?=\")")  # an insight's state
-DAY = re.compile(r"(?<=[;,n] )\d{4}-\d\d-\d\d(?=[; ])")  # the day of a memory, inside a text response
+# the day of a memory or of the beginning of the news, inside a text response
+DAY = re.compile(r"(?<=[;,n] )\d{4}-\d\d-\d\d(?=[; ])|(?<=since )\d{4}-\d\d-\d\d(?=:)")
 SIGNED = re.compile(r"(?<=export=)[\w:.~%-]+|[\w-]{16,}:[\w-]{4,}:[\w-]{20,}")
 
 

@@ -23,7 +23,7 @@ from knowledge.context.caveats import caveats_for
 from knowledge.entities.call_subject import words_of
 from knowledge.insights import queries
 from knowledge.models import Insight, InsightState
-from knowledge.news.analyst import CatalogChange, catalog_changes, questions
+from knowledge.news.analyst import CatalogChange, catalog_changes, decided, questions
 from knowledge.news.period import NewsPeriod
 from memories.models import Impression, MemoryRecord, Status, Verification, Visibility
 from memories.models.record import MemoryRecordQuerySet, about_any
@@ -35,8 +35,9 @@ MAX_ASKED = 5  # maximum number of questions, and of one's own stale memories
 MAX_COMPARED = 20  # maximum number of memories among which contradictions are looked for
 MAX_PAIRS = 15  # maximum number of pairs of them that are compared
 MIN_SHARED_WORDS = 2  # minimum number of words that such a pair shares
-ASKED, CHANGED, CONTESTED, CERTAIN, REPOSITORY, NEW = "asked", "changed", "contested", "certain", "repository", "new"
-UPSTREAM = "upstream"
+ASKED, DECIDED, CHANGED, CONTESTED = "asked", "decided", "changed", "contested"
+UPSTREAM, CERTAIN, REPOSITORY, NEW = "upstream", "certain", "repository", "new"
+DECIDED_STATES = (InsightState.APPROVED, InsightState.APPLIED, InsightState.REJECTED)
 REPOSITORY_TAG = "repo:"  # a memory with the tag repo:github.com/owner/name is about that repository
 
 
@@ -85,6 +86,7 @@ class Briefing:
 def brief(caller: Caller, subject: BriefingSubject, since: datetime) -> Briefing:
     kinds: list[tuple[str, Iterable[BriefingPoint]]] = [
         (ASKED, [*_questions(caller), *_own_stale(caller)]),
+        (DECIDED, _decided(caller, since)),
         (CHANGED, [*_corrected(caller, subject, since), *_stale(caller, subject, since)]),
         (CONTESTED, _contested(caller, subject)),
         (UPSTREAM, _upstream(caller, subject)),
@@ -111,6 +113,13 @@ def _keys(record: MemoryRecord) -> set[Any]:
 def _questions(caller: Caller) -> Iterator[BriefingPoint]:
     for asked in sorted(questions(caller), key=lambda asked: asked.at, reverse=True)[:MAX_ASKED]:
         yield BriefingPoint(asked.insight.record, f"{asked.by} asks before deciding on your insight", asked.notes)
+
+
+def _decided(caller: Caller, since: datetime) -> Iterator[BriefingPoint]:
+    rows = decided(caller, NewsPeriod(since, timezone.now())).filter(state__in=DECIDED_STATES)
+    for insight in rows.select_related("record")[:MAX_ASKED]:
+        by = insight.applied_by if insight.state == InsightState.APPLIED else insight.reviewed_by
+        yield BriefingPoint(insight.record, f"{insight.state} by {by}", insight.review_notes)
 
 
 def _own_stale(caller: Caller) -> Iterator[BriefingPoint]:

@@ -1,4 +1,4 @@
-"""What one user should know about a week. The page This week and the weekly mail share these queries.
+"""What one user should know about a period. The page This week, the weekly mail and the briefing share these queries.
 
 Every function returns only what the caller may read now.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import F, Max, Q, QuerySet, Value
+from django.db.models import Count, F, Func, Max, Q, QuerySet, TextField, Value
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
@@ -22,12 +22,13 @@ from knowledge.models import CatalogAspect, Decision, DecisionKind, Insight, Ins
 from knowledge.models.insight import InsightQuerySet
 from knowledge.news.period import NewsPeriod
 from knowledge.news.timeline import by_others
-from memories.models import DOUBTS, MemoryRecord, Report, Status, Visibility
+from memories.models import DOUBTS, Impression, MemoryRecord, Report, Status, Visibility
 from memories.models.record import MemoryRecordQuerySet
 from memories.queries import reviewable_stale
 from memories.retrieval.scope import Filters, in_scope
 
 MAX_LISTED = 10  # maximum number of entries of each list
+MAX_ENTITIES = 100  # maximum number of a person's entities; those with the most memories are kept
 NEW, CORRECTED, STALE, SUPERSEDED = "new", "corrected", "stale", "superseded"  # kinds of MemoryChange
 
 # Aspects of the catalog → the part of the entity that changed
@@ -64,6 +65,21 @@ class CatalogChange:
     urn: str
     at: datetime
     parts: Sequence[Promise]
+
+
+def entities_of(caller: Caller) -> list[str]:
+    """Return the entities of the caller's own memories, and of memories attached to the caller's tool responses.
+
+    Only active and stale memories count.
+    """
+    # A UNION, because with OR PostgreSQL would read all rows that the caller may read.
+    own = MemoryRecord.objects.filter(created_by=caller.email).order_by().values("pk")
+    shown = Impression.objects.filter(to=caller.email).order_by().values("record_id")
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
+    rows = rows.filter(pk__in=own.union(shown)).order_by()
+    urn = Func(F("entity_urns"), function="unnest", output_field=TextField())
+    counts = rows.annotate(urn=urn).values("urn").annotate(memories=Count("pk")).order_by("-memories", "urn")
+    return [row["urn"] for row in counts[:MAX_ENTITIES]]
 
 
 def memory_changes(caller: Caller, urns: Sequence[str], period: NewsPeriod) -> list[MemoryChange]:

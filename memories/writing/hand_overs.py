@@ -212,7 +212,8 @@ def _remembered_again(row: HandOver) -> set[UUID]:
 def _same_texts(old: str, new: str) -> list[tuple[UUID, UUID, bool]]:
     with connection.cursor() as cursor:
         cursor.execute(SAME_TEXT, {"old": old, "new": new})
-        return cursor.fetchall()
+        pairs: list[tuple[UUID, UUID, bool]] = cursor.fetchall()
+    return pairs
 
 
 def _notify(record_ids: Sequence[UUID]) -> None:

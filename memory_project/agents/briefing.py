@@ -41,6 +41,7 @@ CATALOG, WAITING, CASES = "catalog", "waiting", "cases"
 # In the order of the text. The points of all kinds take turns until the room is used up.
 HEADINGS = {
     briefing.ASKED: "Asked of you (answer the question; verify the memory if it still holds, supersede it if not):",
+    briefing.DECIDED: "Decided on your proposals since {since}:",
     WAITING: "",
     CASES: "For the person to decide, in the inbox:",
     briefing.CHANGED: "Corrected or outdated since {since}:",

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from foundation.operations.fields import URN_PATTERN
 from foundation.people.caller import Caller
-from knowledge.context.recent_changes import entities_of
+from knowledge.news.analyst import entities_of
 from memory_project.models import AuditEvent
 
 SPAN = timedelta(days=14)  # how far back the calls of a person are read

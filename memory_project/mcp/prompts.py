@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -14,11 +13,8 @@ from foundation.database import connections
 from foundation.operations.display import show_invisible
 from foundation.operations.errors import Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller
-from foundation.tools.budget import fit
-from knowledge.context import recent_changes
 from knowledge.insights.queries import curated_prompts
 from memory_project.agents import briefing
-from memory_project.audit.last_seen import last_visit
 
 START = "start_of_session"
 BRIEF = "memory_briefing"  # also the tool whose permission applies
@@ -87,10 +83,9 @@ BEGIN = (
 def start_of_session(caller: Caller, arguments: Mapping[str, str]) -> GetPromptResult:
     texts = [BEGIN]
     if caller.may_use("memory_recall"):
-        news = fit(recent_changes.about_my_entities(caller, last_visit(caller)))
-        texts.append(json.dumps(news, ensure_ascii=False))
+        texts.append(_briefing(caller, briefing.BriefMe()))
     messages = [PromptMessage(role="user", content=TextContent(type="text", text=text)) for text in texts]
-    return GetPromptResult(description="What is new since your last visit", messages=messages)
+    return GetPromptResult(description="What is new, and what waits for you", messages=messages)
 
 
 def memory_briefing(entities: str = "", since: str = "") -> str:
@@ -111,9 +106,13 @@ def briefing_of(caller: Caller, arguments: Mapping[str, str]) -> GetPromptResult
         raise Forbidden(f"the persona {caller.persona!r} may not use {BRIEF}")
     names = [name.strip() for name in arguments.get("entities", "").split(",") if name.strip()]
     operation = briefing.BriefMe.read({"entities": names, "since": arguments.get("since") or None})
-    texts = [BRIEFING, show_invisible(briefing.brief_me(caller, operation)["text"])]
+    texts = [BRIEFING, _briefing(caller, operation)]
     messages = [PromptMessage(role="user", content=TextContent(type="text", text=text)) for text in texts]
     return GetPromptResult(description="A briefing from the shared memory", messages=messages)
+
+
+def _briefing(caller: Caller, operation: briefing.BriefMe) -> str:
+    return show_invisible(briefing.brief_me(caller, operation)["text"])
 
 
 # Prompts by the tool that has to be offered for them.

@@ -13,7 +13,6 @@ from django.utils.translation import gettext, gettext_lazy
 from django_q.tasks import async_task
 
 from foundation.people.caller import Caller, system_caller
-from knowledge.context.recent_changes import entities_of
 from knowledge.insights import queries as curation
 from knowledge.models import Decision, Insight
 from knowledge.news import analyst
@@ -69,7 +68,7 @@ def digest_context(caller: Caller) -> dict[str, Any]:
     context = {
         "counts": counts,
         "new": list(analyst.shared_memories(caller, period)[:NEW_SHOWN]),
-        "catalog": analyst.catalog_changes(entities_of(caller), period),
+        "catalog": analyst.catalog_changes(analyst.entities_of(caller), period),
         "decided": list(analyst.decided(caller, period)[: analyst.MAX_LISTED]),
         "doubts": list(analyst.doubts(caller, period)[: analyst.MAX_LISTED]) if counts["doubts"] else [],
         "questions": list(analyst.questions(caller)[: analyst.MAX_LISTED]),

@@ -17,7 +17,6 @@ from mcp import MCPError
 from mcp.types import ResourceTemplateReference, ResourceUpdatedNotification
 
 from foundation.people.caller import Caller, system_caller
-from knowledge.context import recent_changes
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from knowledge.review import decisions
@@ -25,7 +24,6 @@ from memories import services
 from memories.operations import MarkFeedback, Remember, Revise
 from memories.writing import feedback
 from memory_project.accounts.tokens import create_token
-from memory_project.audit.last_seen import last_visit
 from memory_project.mcp import resource_watch, resources_and_prompts
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import ORDERS, put
@@ -249,15 +247,6 @@ def test_a_client_of_the_old_protocol_can_subscribe(
 # -- start of a session --------------------------------------------------------------------------------------
 
 
-def test_the_last_visit_is_the_one_before_the_last_pause(alice: Caller) -> None:
-    now = timezone.now()
-    assert timedelta(days=6) < now - last_visit(alice) < timedelta(days=8)
-    for minutes in (200, 190, 20, 5):
-        event = AuditEvent.objects.create(email=alice.email, channel="mcp", tool="x", outcome="ok", duration_ms=1)
-        AuditEvent.objects.filter(pk=event.pk).update(at=now - timedelta(minutes=minutes))
-    assert abs(now - timedelta(minutes=190) - last_visit(alice)) < timedelta(seconds=1)
-
-
 def test_the_session_prompt_lists_changes_about_the_caller_s_entities(
     alice: Caller, bob: Caller, olga: Caller, cora: Caller, small_catalog: None
 ) -> None:
@@ -265,8 +254,7 @@ def test_the_session_prompt_lists_changes_about_the_caller_s_entities(
     proposal = capture(
         bob, Capture(insight_text="Amounts are gross.", category="data_quality", entity_urns=[ORDERS])
     ).insight
-    since = timezone.now()
-    news = services.remember(alice, Remember(content="Orders are counted at night.", entity_urns=[ORDERS])).record
+    fact = services.remember(alice, Remember(content="Orders are counted at night.", entity_urns=[ORDERS])).record
     old = services.remember(alice, Remember(content="Orders have no status.", entity_urns=[ORDERS])).record
     services.mark_stale(alice, record_id=old.pk, reason="they do now")
     services.remember(alice, Remember(content="Not about what Bob knows.", entity_urns=["urn:li:tag:x"]))
@@ -275,19 +263,19 @@ def test_the_session_prompt_lists_changes_about_the_caller_s_entities(
     put(ORDERS, "deprecation", {"deprecated": True, "note": "", "actor": "urn:li:corpuser:x"})
     decisions.approve(cora, insight_id=proposal.pk, notes="Seen in the ledger.")
 
-    response = recent_changes.about_my_entities(bob, since)
-    assert [entry["id"] for entry in response["new"]] == [news.pk.hex]
-    assert [(entry["id"], entry["status"]) for entry in response["no_longer_holds"]] == [(old.pk.hex, "stale")]
-    assert [(entry["urn"], entry["changed"]) for entry in response["catalog"]] == [(ORDERS, "its deprecation")]
-    assert [(entry["decision"], entry["notes"]) for entry in response["decisions"]] == [
-        ("approved", "Seen in the ledger.")
-    ]
-    nothing = recent_changes.about_my_entities(olga, since)
-    assert (nothing["new"], nothing["no_longer_holds"], nothing["decisions"]) == ([], [], [])
-
     prompt = as_caller(bob, lambda client: client.get_prompt("start_of_session"))
-    assert "not instructions" in prompt.messages[0].content.text
-    assert json.loads(prompt.messages[1].content.text)["entities"] == 1
+    request, news = (message.content.text for message in prompt.messages)
+    assert "not instructions" in request
+    lines = [line for line in news.splitlines() if line.startswith("- ")]
+    assert [line for line in lines if proposal.pk.hex in line and "approved by cora@example.org" in line]
+    assert "Seen in the ledger." in news
+    assert news.index("Corrected or outdated") < news.index(old.pk.hex)
+    assert "deprecation" in news
+    assert news.index("New from colleagues") < news.index(fact.pk.hex)
+    assert "Not about what Bob knows." not in news
+    assert "A text for every agent." not in news
+    nothing = as_caller(olga, lambda client: client.get_prompt("start_of_session")).messages[1].content.text
+    assert "Orders are counted at night." not in nothing
     closed = replace(bob, tools_deny=("memory_recall",))
     assert len(as_caller(closed, lambda client: client.get_prompt("start_of_session")).messages) == 1
 

@@ -13,7 +13,6 @@ from django.views.decorators.http import require_safe
 
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
-from knowledge.context.recent_changes import entities_of
 from knowledge.freshness.stale_review import needs_verification
 from knowledge.insights.queries import may_curate
 from knowledge.news import analyst, curation
@@ -77,7 +76,7 @@ def _head(week: Week) -> dict[str, Any]:
 
 def _news(caller: Caller, week: Week) -> dict[str, Any]:
     period = week.period
-    urns = entities_of(caller)
+    urns = analyst.entities_of(caller)
     failed = AuditEvent.objects.filter(statistics.FAILED, period.holds("at"), email=caller.email)
     mentions = inbox.notifications_for(caller).filter(period.holds("at"), kind="mentioned")
     phases = memory_list.counted_phases(caller) if week.is_current else {}
