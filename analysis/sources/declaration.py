@@ -10,8 +10,9 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
+from foundation.operations.declarations import declared, read_toml
 from foundation.operations.errors import Degraded, Invalid
 from foundation.registry import Registry
 
@@ -189,19 +190,11 @@ def kind_of(text: str) -> str:
 
 def parse(name: str, text: str, *, is_from_file: bool = False) -> Source:
     """Parse the TOML text of a declaration. Raises Invalid, which names the field, if the declaration is not valid."""
-    try:
-        declaration: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise Invalid(f"is not valid TOML: {error}", field=name) from None
+    declaration = read_toml(text, name)
     models = declaration.get("models")
     if not isinstance(models, dict) or not models:
         raise Invalid("is missing: declare at least one model", field=f"{name}.models", allowed="[models.NAME] tables")
     named_models = {key: {**model, "name": key} if isinstance(model, dict) else model for key, model in models.items()}
-    try:
-        source = Source.model_validate({**declaration, "name": name, "models": named_models})
-        source._is_from_file = is_from_file
-        return source
-    except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join([name, *(str(part) for part in first["loc"])])
-        raise Invalid(first["msg"], field=path) from None
+    source = declared(Source, name, {**declaration, "models": named_models})
+    source._is_from_file = is_from_file
+    return source

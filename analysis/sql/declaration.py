@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, ValidationError, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from analysis.sources.declaration import TOKEN_NAME, SourceConnection, kind_of
-from foundation.operations.errors import Invalid
+from foundation.operations.declarations import declared, read_toml
 
 FunctionName = Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)?$", max_length=130)]
 DUCKDB_FILE = re.compile(r"[\w-]+(?:/[\w-]+)*\.(?:duckdb|db)")
@@ -61,11 +60,6 @@ def is_sql(text: str) -> bool:
 
 def parse(name: str, text: str, *, is_from_file: bool = False) -> SqlSource:
     """Parse a text for which is_sql() is true. Raises Invalid, which names the field, if a value is not valid."""
-    declaration: dict[str, Any] = tomllib.loads(text)
-    try:
-        source = SqlSource.model_validate({**declaration, "name": name})
-        source._is_from_file = is_from_file
-        return source
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise Invalid(first["msg"], field=".".join([name, *map(str, first["loc"])])) from None
+    source = declared(SqlSource, name, read_toml(text, name))
+    source._is_from_file = is_from_file
+    return source

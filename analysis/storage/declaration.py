@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from analysis.sources.declaration import TOKEN_NAME, SourceConnection, kind_of
 from analysis.storage.keys import is_safe
-from foundation.operations.errors import Invalid
+from foundation.operations.declarations import declared, read_toml
 
 BUCKET = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
 KIND = "s3"
@@ -87,10 +86,6 @@ def is_store(text: str) -> bool:
 
 def parse(name: str, text: str, *, is_from_file: bool = False) -> ObjectStore:
     """Parse a text for which is_store() is true. Raises Invalid, which names the field, if a value is not valid."""
-    try:
-        store = ObjectStore.model_validate({**tomllib.loads(text), "name": name})
-        store._is_from_file = is_from_file
-        return store
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise Invalid(first["msg"], field=".".join([name, *map(str, first["loc"])])) from None
+    store = declared(ObjectStore, name, read_toml(text, name))
+    store._is_from_file = is_from_file
+    return store

@@ -167,7 +167,7 @@ MEMORY_ACTIONS: dict[str, BulkAction] = {
         _share,
         title=gettext_lazy("Change readers"),
         done=gettext_lazy("Readers changed"),
-        description=gettext_lazy("Changes the readers of the memories."),
+        description=gettext_lazy("From then on, these people and their agents can read the memories."),
         choice_label=gettext_lazy("Readers"),
         choices=_readers,
         offered=_owned,

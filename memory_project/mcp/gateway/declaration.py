@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
+from foundation.operations.declarations import declared, read_toml
 from foundation.operations.errors import Degraded, Invalid
 
 NAME = re.compile(r"[a-z][a-z0-9]{0,19}")  # no underscore, so that NAME_tool names one tool only
@@ -210,14 +210,9 @@ class Upstream(UpstreamPart):
         return not self._is_from_file and host.lower() not in settings.MCP_UPSTREAM_PRIVATE_HOSTS
 
 
-def parse(name: str, declared: Mapping[str, Any], *, is_from_file: bool = False) -> Upstream:
+def parse(name: str, values: Mapping[str, Any], *, is_from_file: bool = False) -> Upstream:
     """Return the upstream of one declaration. Raises Invalid, which names the field."""
-    try:
-        upstream = Upstream.model_validate({**declared, "name": name})
-    except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join([name[:40], *(str(part) for part in first["loc"])])
-        raise Invalid(first["msg"].removeprefix("Value error, "), field=path) from None
+    upstream = declared(Upstream, name, values)
     if not is_from_file and upstream.command:
         raise Invalid(
             "starts a program on this machine, which only a file (MCP_UPSTREAMS) may do",
@@ -230,7 +225,7 @@ def parse(name: str, declared: Mapping[str, Any], *, is_from_file: bool = False)
 
 def parse_text(name: str, text: str) -> Upstream:
     """Return the upstream of a declaration in the admin. Raises Invalid."""
-    return parse(name, _loaded(text, name))
+    return parse(name, read_toml(text, name))
 
 
 def from_file(path: Path) -> dict[str, Upstream]:
@@ -239,20 +234,13 @@ def from_file(path: Path) -> dict[str, Upstream]:
     Raises Invalid for a file that can't be read, and names the first declaration that is not valid.
     """
     try:
-        declared = _loaded(path.read_text(encoding="utf-8"), "MCP_UPSTREAMS")
+        content = read_toml(path.read_text(encoding="utf-8"), "MCP_UPSTREAMS")
     except (OSError, UnicodeDecodeError) as error:
         problem = getattr(error, "strerror", None) or "is not UTF-8"
         raise Invalid(problem, field="MCP_UPSTREAMS", allowed="a TOML file") from None
-    tables = declared.pop("upstreams", {})
-    if declared:
-        raise Invalid("is unknown", field=f"MCP_UPSTREAMS.{next(iter(declared))[:40]}", allowed="[upstreams.NAME]")
+    tables = content.pop("upstreams", {})
+    if content:
+        raise Invalid("is unknown", field=f"MCP_UPSTREAMS.{next(iter(content))[:40]}", allowed="[upstreams.NAME]")
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise Invalid("is no table", field="MCP_UPSTREAMS.upstreams", allowed="[upstreams.NAME]")
     return {name: parse(name, table, is_from_file=True) for name, table in tables.items()}
-
-
-def _loaded(text: str, field: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise Invalid(f"is not valid TOML: {error}", field=field) from None
