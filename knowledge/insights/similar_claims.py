@@ -32,7 +32,10 @@ MAX_COMPARED_WITH_ALL = 3
 
 
 def closest_memories(caller: Caller, insights: Sequence[Insight]) -> dict[UUID, ClosestMemory]:
-    """Return for each insight the closest current memory that the caller may read, if any is close enough."""
+    """Return for each insight the closest current memory that the caller may read, if any is close enough.
+
+    The memory whose text was proposed is no news, so an insight that is closest to that one has none.
+    """
     if not insights:
         return {}
     living = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
@@ -43,8 +46,11 @@ def closest_memories(caller: Caller, insights: Sequence[Insight]) -> dict[UUID, 
     free = [insight.pk for insight in insights if insight.pk not in set(about)]
     similar = nearest_of(scope, about, threshold=MIN_COSINE, same_entities=True) if about else {}
     similar |= nearest_of(scope, free, threshold=MIN_COSINE) if free else {}
-    texts = {insight.pk: insight.record.content for insight in insights}
+    by_id = {insight.pk: insight for insight in insights}
     return {
-        pk: ClosestMemory(closest.record, closest.cosine, contradiction(texts[pk], closest.record.content))
+        pk: ClosestMemory(
+            closest.record, closest.cosine, contradiction(by_id[pk].record.content, closest.record.content)
+        )
         for pk, closest in similar.items()
+        if closest.record.pk != by_id[pk].beside_id
     }

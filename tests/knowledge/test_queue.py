@@ -111,6 +111,13 @@ def test_applying_an_insight_only_approves_its_near_duplicates(desk: Client, ali
     assert dict(Insight.objects.values_list("pk", "state")) == {first.pk: "applied", second.pk: "approved"}
 
 
+def test_the_memory_that_was_proposed_is_not_shown_as_the_closest_one(alice: Caller, cora: Caller) -> None:
+    text = "Orders leave out the sales of training tills."
+    services.remember(alice, Remember(content=text, entity_urns=[ORDERS]))
+    proposed = propose(alice, text)
+    assert closest_memories(cora, [proposed]) == {}
+
+
 def test_the_closest_memory_is_one_that_the_curator_may_read(alice: Caller, olga: Caller, cora: Caller) -> None:
     older = services.remember(alice, Remember(content="The till export runs at 6 in the morning.")).record
     services.remember(olga, Remember(content="The till export runs at 8 in the morning."))
