@@ -304,7 +304,7 @@ class Expected:
     def compare(self, memory: Memory) -> None:
         """Compare a living memory with the catalog as it is now, for all its entities."""
         status = memory.status
-        self._take_first_baselines(memory, unsure=False)
+        self.take_first_baselines(memory, unsure=False)
         answers = {name: self.differs(memory, name) for name in memory.baselines}
         memory.seen = {name for name, answer in answers.items() if answer}
         self._settle(memory, status, bool(memory.seen) or None not in answers.values())
@@ -325,7 +325,7 @@ class Expected:
         if memory.status != status:
             memory.changed()
 
-    def _take_first_baselines(self, memory: Memory, *, unsure: bool, besides: Iterable[str] = ()) -> None:
+    def take_first_baselines(self, memory: Memory, *, unsure: bool, besides: Iterable[str] = ()) -> None:
         """An entity that the catalog did not have when the baseline was taken gets one when it appears."""
         for name, baseline in memory.baselines.items():
             now = self.entities[name].snapshot()
@@ -356,7 +356,7 @@ class Expected:
             if not memory.is_living or not written & set(memory.baselines):
                 continue
             status, was_unsettled = memory.status, memory.unsettled
-            self._take_first_baselines(memory, unsure=True, besides=written)
+            self.take_first_baselines(memory, unsure=True, besides=written)
             answers = {name: self.differs(memory, name) for name in memory.baselines}
             full = {name for name, answer in answers.items() if answer}
             partial = (full & written) | (memory.seen - written)

@@ -306,6 +306,7 @@ def _undo_verification(e: Expected, m: Memory, last: Last) -> None:
         for baseline in m.baselines.values():
             if baseline.pending:  # it was to be taken before this moment
                 baseline.pending, baseline.snapshot = False, None
+        e.take_first_baselines(m, unsure=True)
     is_unknown = any(e.differs(m, name) is None for name in m.baselines)
     m.unsettled = m.unsettled or is_unknown or e.is_due(m) != (m.status == "stale")
 
