@@ -8,6 +8,7 @@ network requests run outside of the transactions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -21,7 +22,7 @@ from django.utils.translation import gettext
 from foundation import embedding
 from foundation.database import identity
 from foundation.embedding import Vectors
-from foundation.operations.errors import Conflict, Invalid, NotFound
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.operations.fields import JsonObject
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller, require_user
@@ -57,7 +58,7 @@ from memories.writing.exact_duplicates import (
     proposals,
     require_new_text,
 )
-from memories.writing.revision import locked, locked_to_verify, revised, save_new
+from memories.writing.revision import keep_secret_private, locked, locked_to_verify, revised, save_new
 from memories.writing.staleness import require_unchanged, with_current_status
 from memories.writing.text_places import REASONS
 from memories.writing.verification import record_verification
@@ -173,6 +174,7 @@ def supersede(caller: Caller, operation: operations.Supersede, *, created_at: da
     with transaction.atomic():
         old = locked(caller, operation.record_id, deciding=True)
         _require_correctable(caller, old, operation.content)
+        _require_same_readers(caller, old, operation)
         moment = created_at or timezone.now()  # the time is read after locking, so that no state ends before it begins
         inherited = {name: getattr(old, name) for name in EDITABLE} | {"summary": ""}
         fields = {**inherited, **operation.explicit_values(*EDITABLE), "language": language or old.language}
@@ -195,8 +197,8 @@ def supersede(caller: Caller, operation: operations.Supersede, *, created_at: da
             updated_at=moment,
         )
         new.unsettled = old.unsettled and new.lacks_entities  # what was settled is not asked again
-        # A curator's correction in the name of the owner can be private: a proposal, or a text with a secret.
-        with identity.service("correction_chains"):
+        keep_secret_private(new)
+        with _in_the_name_of_its_owner(caller, new):
             save_new(new)
             if pending:
                 extensions.correction_proposed(caller, new, old)
@@ -206,7 +208,8 @@ def supersede(caller: Caller, operation: operations.Supersede, *, created_at: da
                 mark_superseded(old, new)
             _note_quoting_reason(old, new, operation.reason)
         checked = pass_on_checks(old, new, prepared, keep=operation.keep_checks)
-    remembered = index_now(caller, new)
+    with _in_the_name_of_its_owner(caller, new):
+        remembered = index_now(caller, new)
     unknown = unknown_entities(operation.entity_urns or ())
     notes = [secret_note(new), pending, note, unknown, checked, remembered.note]
     return replace(remembered, note="; ".join(filter(None, notes)))
@@ -221,6 +224,21 @@ def _require_correctable(caller: Caller, old: MemoryRecord, text: str) -> None:
         raise Invalid(
             gettext("is identical to the current text"), field="content", allowed=gettext("the corrected text")
         )
+
+
+def _require_same_readers(caller: Caller, old: MemoryRecord, operation: operations.Supersede) -> None:
+    wanted = operation.explicit_values("visibility").get("visibility", old.visibility)
+    if wanted != old.visibility and not caller.can_edit_for(old.created_by):
+        raise Forbidden(gettext("is a matter of the owner: leave it out"), field="visibility")
+
+
+def _in_the_name_of_its_owner(caller: Caller, record: MemoryRecord) -> AbstractContextManager[None]:
+    """Let a curator write a private correction of another person's memory: a proposal, or a text with a secret.
+
+    Row-level security allows the caller to write what they may read.
+    """
+    is_hidden = record.visibility == Visibility.PRIVATE and not caller.can_edit_for(record.created_by)
+    return identity.service("correction_chains") if is_hidden else nullcontext()
 
 
 def _note_quoting_reason(old: MemoryRecord, new: MemoryRecord, reason: str) -> None:

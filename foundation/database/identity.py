@@ -54,7 +54,8 @@ SERVICES: dict[str, str] = {
     "command": "manage.py is run by an operator, who has the database anyway",
     "citations": "a document that cites a memory belongs to another person than the one who changes the memory",
     "copies": "copies of a memory leave the analyses of people who may no longer read it",
-    "correction_chains": "a chain may lead through memories that the caller may not read",
+    "correction_chains": "a chain may lead through memories that the caller may not read, and the correction that a "
+    "curator makes in the name of the owner can be private",
     "debt": "calls of all people are counted by entity, and a question may be known to somebody else",
     "entity_detection": "a new entity of the catalog is linked to the memories of all people",
     "erasure": "an erased memory leaves the analyses, notices and reviews of other people, too",

@@ -16,7 +16,7 @@ Declared = TypeVar("Declared", bound=BaseModel)
 
 
 def read_toml(text: str, field: str) -> dict[str, Any]:
-    """Raises Invalid for `field`."""
+    """Return the values of a TOML text. Raises Invalid, which names `field`, if it isn't valid TOML."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

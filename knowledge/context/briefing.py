@@ -31,13 +31,13 @@ from memories.queries import stale_memories, unresolved_marks
 from memories.texts.contradiction import contradiction
 
 MAX_LISTED = 12  # maximum number of points of each kind
-MAX_ASKED = 5  # maximum number of questions, and of one's own stale memories
+MAX_ASKED = 5  # maximum number of questions, of one's own stale memories, and of decisions on one's proposals
 MAX_COMPARED = 20  # maximum number of memories among which contradictions are looked for
 MAX_PAIRS = 15  # maximum number of pairs of them that are compared
 MIN_SHARED_WORDS = 2  # minimum number of words that such a pair shares
 ASKED, DECIDED, CHANGED, CONTESTED = "asked", "decided", "changed", "contested"
 UPSTREAM, CERTAIN, REPOSITORY, NEW = "upstream", "certain", "repository", "new"
-DECIDED_STATES = (InsightState.APPROVED, InsightState.APPLIED, InsightState.REJECTED)
+IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
 REPOSITORY_TAG = "repo:"  # a memory with the tag repo:github.com/owner/name is about that repository
 
 
@@ -86,13 +86,13 @@ class Briefing:
 def brief(caller: Caller, subject: BriefingSubject, since: datetime) -> Briefing:
     kinds: list[tuple[str, Iterable[BriefingPoint]]] = [
         (ASKED, [*_questions(caller), *_own_stale(caller)]),
-        (DECIDED, _decided(caller, since)),
         (CHANGED, [*_corrected(caller, subject, since), *_stale(caller, subject, since)]),
         (CONTESTED, _contested(caller, subject)),
         (UPSTREAM, _upstream(caller, subject)),
         (CERTAIN, _certain(caller, subject, since)),
         (REPOSITORY, _of_repository(caller, subject)),
         (NEW, _new(caller, subject, since)),
+        (DECIDED, _decided(caller, subject, since)),  # last: what else is said of a memory says more
     ]
     points: dict[str, list[BriefingPoint]] = {}
     seen: set[Any] = set()
@@ -115,11 +115,17 @@ def _questions(caller: Caller) -> Iterator[BriefingPoint]:
         yield BriefingPoint(asked.insight.record, f"{asked.by} asks before deciding on your insight", asked.notes)
 
 
-def _decided(caller: Caller, since: datetime) -> Iterator[BriefingPoint]:
-    rows = decided(caller, NewsPeriod(since, timezone.now())).filter(state__in=DECIDED_STATES)
+def _decided(caller: Caller, subject: BriefingSubject, since: datetime) -> Iterator[BriefingPoint]:
+    """Yield what others decided on the caller's proposals, as far as it still stands."""
+    stands = Q(state=InsightState.REJECTED) | Q(state__in=IN_FORCE, record__status__in=queries.LIVING)
+    rows = decided(caller, NewsPeriod(since, timezone.now())).filter(stands).exclude(reviewed_by=caller.email)
+    if subject.persona:
+        rows = rows.filter(record__persona=subject.persona)
     for insight in rows.select_related("record")[:MAX_ASKED]:
-        by = insight.applied_by if insight.state == InsightState.APPLIED else insight.reviewed_by
-        yield BriefingPoint(insight.record, f"{insight.state} by {by}", insight.review_notes)
+        if insight.state == InsightState.APPLIED:
+            yield BriefingPoint(insight.record, f"applied to the catalog by {insight.applied_by}")
+        else:
+            yield BriefingPoint(insight.record, f"{insight.state} by {insight.reviewed_by}", insight.review_notes)
 
 
 def _own_stale(caller: Caller) -> Iterator[BriefingPoint]:

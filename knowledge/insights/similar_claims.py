@@ -34,7 +34,7 @@ MAX_COMPARED_WITH_ALL = 3
 def closest_memories(caller: Caller, insights: Sequence[Insight]) -> dict[UUID, ClosestMemory]:
     """Return for each insight the closest current memory that the caller may read, if any is close enough.
 
-    The memory whose text was proposed is no news, so an insight that is closest to that one has none.
+    The memory whose text was proposed is left out.
     """
     if not insights:
         return {}
@@ -44,13 +44,13 @@ def closest_memories(caller: Caller, insights: Sequence[Insight]) -> dict[UUID, 
     scope = condition(living.exclude(pk__in=undecided))
     about = [insight.pk for insight in insights if insight.record.entity_urns and len(insights) > MAX_COMPARED_WITH_ALL]
     free = [insight.pk for insight in insights if insight.pk not in set(about)]
-    similar = nearest_of(scope, about, threshold=MIN_COSINE, same_entities=True) if about else {}
-    similar |= nearest_of(scope, free, threshold=MIN_COSINE) if free else {}
+    besides = {insight.pk: insight.beside_id for insight in insights if insight.beside_id}
+    similar = nearest_of(scope, about, threshold=MIN_COSINE, same_entities=True, besides=besides) if about else {}
+    similar |= nearest_of(scope, free, threshold=MIN_COSINE, besides=besides) if free else {}
     by_id = {insight.pk: insight for insight in insights}
     return {
         pk: ClosestMemory(
             closest.record, closest.cosine, contradiction(by_id[pk].record.content, closest.record.content)
         )
         for pk, closest in similar.items()
-        if closest.record.pk != by_id[pk].beside_id
     }

@@ -249,7 +249,9 @@ def keep_proposal(record: MemoryRecord, replaces: MemoryRecord) -> None:
 
     Raises Conflict if the same correction waits already: a bulk action that was interrupted repeats its last row.
     """
-    waiting = Insight.objects.filter(replaces=replaces, state=InsightState.PENDING, record__content=record.content)
+    # Proposals of others don't count, because the refusal would tell that they exist.
+    own = Insight.objects.filter(record__created_by=record.created_by)
+    waiting = own.filter(replaces=replaces, state=InsightState.PENDING, record__content=record.content)
     if waiting.filter(record__status__in=[Status.ACTIVE, Status.STALE]).exists():
         raise Conflict(
             gettext("is the same as a correction that waits for a curator, so nothing more is needed"), field="content"

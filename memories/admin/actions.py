@@ -18,7 +18,7 @@ from django.utils.formats import number_format
 from django.utils.functional import lazy
 from django.utils.translation import gettext
 
-from foundation.operations.errors import DomainError
+from foundation.operations.errors import DomainError, with_allowed
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from memories.writing import bulk_actions
@@ -123,7 +123,7 @@ def _refusal(action: BulkAction, error: DomainError) -> str:
     label = labels.get(error.field)
     if label is None:
         return error.message
-    return gettext("“%(field)s” %(fault)s.") % {"field": label, "fault": error.fault}
+    return gettext("“%(field)s” %(fault)s.") % {"field": label, "fault": with_allowed(error.fault, error.allowed)}
 
 
 def _versions(action: BulkAction, rows: Iterable[Any]) -> dict[UUID, str]:

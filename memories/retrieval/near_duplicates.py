@@ -6,7 +6,7 @@ negation or another fact are not grouped as near-duplicates, however similar the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from uuid import UUID
@@ -146,10 +146,16 @@ def _records(ids: Sequence[UUID]) -> dict[UUID, MemoryRecord]:
 
 
 def nearest_of(
-    scope: Condition, ids: Sequence[UUID], *, threshold: float, same_entities: bool = False
+    scope: Condition,
+    ids: Sequence[UUID],
+    *,
+    threshold: float,
+    same_entities: bool = False,
+    besides: Mapping[UUID, UUID] | None = None,
 ) -> dict[UUID, Similar]:
     """Return, for each of these records, the most similar record of the scope if its cosine ≥ threshold.
 
+    `besides` names a record that is left out for another one.
     Only the records of the passages nearest to each passage are compared. Short-term turns are left out. With
     `same_entities`, records must share an entity to be compared, and only the MAX_RELATED newest ones about each entity
     are, so that few distances are computed.
@@ -168,6 +174,8 @@ def nearest_of(
     vectors = vectors_of(list({pk for pair in pairs for pk in pair}))
     best: dict[UUID, tuple[float, UUID]] = {}
     for subject, other in pairs:
+        if besides and besides.get(subject) == other:
+            continue
         cosine = whole_cosine(vectors[subject], vectors[other])
         best[subject] = max(best.get(subject, (-1.0, other)), (cosine, other))
     nearest_pairs = {subject: pair for subject, pair in best.items() if pair[0] >= threshold}

@@ -108,7 +108,7 @@ def start(
     `seen` holds a token for the state in which the person saw a row. If the row has changed, the action is refused.
     """
     action, ids = checked(act, unit_ids)
-    note = validate(Reason, note, "note").strip()
+    note = validate(Reason, note, "note")
     if action.note_missing and not note:
         raise Invalid(str(action.note_missing), field="note")
     if action.choice_label and not choice:

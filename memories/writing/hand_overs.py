@@ -96,7 +96,7 @@ def hand_over(caller: Caller, *, old: str, new: str) -> HandOver:
 def undo_hand_over(caller: Caller, *, hand_over_id: UUID | str) -> dict[str, int]:
     """Take back what a hand-over moved, as far as it still exists and belongs to the heir.
 
-    A fact stays with the heir if its first owner has remembered the same text again, so that nobody has it twice.
+    A fact is archived if its first owner has remembered the same text again, so that nobody has it twice.
     Return the numbers of rows that were taken back, by kind, and as `kept` the number of those that were not. Raises
     Forbidden if the caller is not an admin, NotFound, and Conflict if the hand-over was undone already.
     """
@@ -189,7 +189,7 @@ def _keep_revisions(caller: Caller, rows: Sequence[MemoryRecord], change: str, r
 
 def _take_back_memories(caller: Caller, row: HandOver) -> int:
     again = _remembered_again(row)
-    ids = [pk for pk in map(UUID, row.moved["memories"]) if pk not in again]
+    ids = [UUID(pk) for pk in row.moved["memories"]]
     returned = set(row.moved["returned"])
     taken: list[UUID] = []
     for rows in _batches(row.to_owner, ids):
@@ -198,15 +198,16 @@ def _take_back_memories(caller: Caller, row: HandOver) -> int:
                 record.metadata[FIRST_OWNER] = row.to_owner
         _move(caller, rows, row.from_owner, UNDONE)
         taken += [record.pk for record in rows]
+    _archive(caller, {pk: stays for pk, stays in again.items() if pk in set(taken)})
     _notify(taken)
     return len(taken)
 
 
-def _remembered_again(row: HandOver) -> set[UUID]:
-    """Return the facts of the heir of which the first owner has another one with the same text. Proposals are none."""
+def _remembered_again(row: HandOver) -> dict[UUID, UUID]:
+    """Return the facts of the heir of which the first owner has another one with the same text, with that one's id."""
     pairs = [(mine, theirs) for mine, theirs, _ in _same_texts(row.to_owner, row.from_owner)]
     proposed = proposals([pk for pair in pairs for pk in pair])
-    return {mine for mine, theirs in pairs if not {mine, theirs} & set(proposed)}
+    return {mine: theirs for mine, theirs in pairs if not {mine, theirs} & set(proposed)}
 
 
 def _same_texts(old: str, new: str) -> list[tuple[UUID, UUID, bool]]:
@@ -232,6 +233,11 @@ def _archive_duplicates(caller: Caller, old: str, new: str) -> list[str]:
         gone, stays = (theirs, mine) if mine_is_wider else (mine, theirs)
         if not {mine, theirs} & (set(proposed) | set(archived)):
             archived[gone] = stays
+    return _archive(caller, archived)
+
+
+def _archive(caller: Caller, archived: Mapping[UUID, UUID]) -> list[str]:
+    """Archive facts, each with the id of the one that stays, and return the ids of the archived ones."""
     now = timezone.now()
     rows = list(MemoryRecord.objects.select_for_update().filter(pk__in=archived).order_by("pk").defer("search"))
     _keep_revisions(caller, rows, "forget", SAME, now)
@@ -245,7 +251,7 @@ def _archive_duplicates(caller: Caller, old: str, new: str) -> list[str]:
 
 
 def _restore_duplicates(caller: Caller, row: HandOver) -> None:
-    """Give the archived duplicates their earlier state back, unless they were restored or erased, or have a twin."""
+    """Give archived duplicates their earlier state back, unless they were restored or erased, or still are some."""
     ids = [UUID(pk) for pk in row.moved["duplicates"]]
     rows = list(
         MemoryRecord.objects.select_for_update()
@@ -253,7 +259,7 @@ def _restore_duplicates(caller: Caller, row: HandOver) -> None:
         .defer("search")
     )
     for record in rows:
-        if find_duplicate(record):  # its owner has remembered the text again
+        if find_duplicate(record):
             continue
         with revised(caller, record, "restore", UNDONE):
             record.metadata = {name: value for name, value in record.metadata.items() if name != DUPLICATE_OF}

@@ -147,7 +147,7 @@ MEMORY_ACTIONS: dict[str, BulkAction] = {
     ),
     "verify": BulkAction(
         _verify,
-        title=gettext_lazy("Still true"),
+        title=gettext_lazy("Mark as still true"),
         done=gettext_lazy("Verified"),
         description=gettext_lazy("Stale memories become active again. The history shows who verified them."),
         offered=_in_force,
@@ -167,7 +167,7 @@ MEMORY_ACTIONS: dict[str, BulkAction] = {
         _share,
         title=gettext_lazy("Change readers"),
         done=gettext_lazy("Readers changed"),
-        description=gettext_lazy("From then on, these people and their agents can read the memories."),
+        description=gettext_lazy("From then on, only the readers that you choose and their agents find the memories."),
         choice_label=gettext_lazy("Readers"),
         choices=_readers,
         offered=_owned,
@@ -178,7 +178,8 @@ MEMORY_ACTIONS: dict[str, BulkAction] = {
         title=gettext_lazy("Move to another persona"),
         done=gettext_lazy("Moved to another persona"),
         description=gettext_lazy(
-            "Members of that persona can then read the memories that are not private, and its curators can review them."
+            "Members of that persona can then read the memories that are not private, and its curators can review "
+            "them. The owner stays."
         ),
         choice_label=gettext_lazy("Persona"),
         choices=_personas,

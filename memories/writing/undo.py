@@ -8,6 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.database import identity
 from foundation.operations.errors import Conflict, Forbidden, NotFound
 from foundation.operations.fields import Id
 from foundation.operations.operation import validate
@@ -90,9 +91,13 @@ def undo(caller: Caller, *, record_id: UUID | str, change: str, revision: int | 
     return with_current_status(record)
 
 
+@identity.service("correction_chains")
 def _archive_correction(caller: Caller, old: MemoryRecord) -> None:
-    """Archive the correction of the locked memory `old`. Raise Conflict if it is not as it was first stored."""
-    active = MemoryRecord.objects.visible_to(caller).select_for_update().filter(status=Status.ACTIVE)
+    """Archive the correction of the locked memory `old`. Raise Conflict if it is not as it was first stored.
+
+    The caller, who has made the correction, may be a curator who may not read it.
+    """
+    active = MemoryRecord.objects.select_for_update().filter(status=Status.ACTIVE)
     correction = active.filter(pk=old.superseded_by).first() if old.superseded_by else None
     if correction is None or last_revision(correction.pk) is not None:
         raise Conflict(gettext("was changed since then and can no longer be undone"), field="id")

@@ -82,7 +82,7 @@ BEGIN = (
 
 def start_of_session(caller: Caller, arguments: Mapping[str, str]) -> GetPromptResult:
     texts = [BEGIN]
-    if caller.may_use("memory_recall"):
+    if caller.may_use(BRIEF) and caller.may_use("memory_recall"):
         texts.append(_briefing(caller, briefing.BriefMe()))
     messages = [PromptMessage(role="user", content=TextContent(type="text", text=text)) for text in texts]
     return GetPromptResult(description="What is new, and what waits for you", messages=messages)

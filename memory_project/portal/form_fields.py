@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from django import forms
@@ -53,11 +53,10 @@ def form_field(
     if field_schema.get("type") == "boolean":
         return forms.BooleanField(**{**options, "required": False})
     if field_schema.get("type") == "array":
-        listed = [(value, (labels or {}).get(value) or title_of(value)) for value in field_schema["items"]["enum"]]
-        return forms.MultipleChoiceField(choices=listed, widget=forms.CheckboxSelectMultiple, **options)
+        choices = _choices(field_schema["items"]["enum"], labels)
+        return forms.MultipleChoiceField(choices=choices, widget=forms.CheckboxSelectMultiple, **options)
     if "enum" in field_schema:
-        values = sorted(field_schema["enum"], key=list(labels).index) if labels else field_schema["enum"]
-        choices = [(value, (labels or {}).get(value) or title_of(value)) for value in values]
+        choices = _choices(field_schema["enum"], labels)
         return forms.ChoiceField(
             choices=choices, **{"initial": field_schema.get("default"), **options, "required": True}
         )
@@ -65,6 +64,11 @@ def form_field(
     attrs |= {"autofocus": True} if autofocus else {}
     widget = forms.Textarea(attrs={**attrs, "rows": rows}) if rows else forms.TextInput(attrs=attrs)
     return forms.CharField(widget=widget, **options)
+
+
+def _choices(values: Sequence[str], labels: Mapping[str, str | Promise] | None) -> list[tuple[str, str | Promise]]:
+    ordered = sorted(values, key=list(labels).index) if labels else values
+    return [(value, (labels or {}).get(value) or title_of(value)) for value in ordered]
 
 
 class OperationForm(forms.Form):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from foundation.operations.errors import Conflict
+from foundation.operations.errors import Conflict, Forbidden
 from foundation.people.caller import Caller
 from knowledge.changesets import rollback
 from knowledge.insights import queries
+from knowledge.insights.capture import capture
 from knowledge.mcp_tools.curate import apply_knowledge
 from knowledge.models import Changeset, Insight, InsightState
+from knowledge.operations import Capture
 from knowledge.review import suggested
 from memories import services
-from memories.models import MemoryRecord, Status
+from memories.models import MemoryRecord, Passage, Status
 from memories.operations import Erase, Forget, Remember, Restore, Supersede
 from memories.writing import erasure, undo
 from tests.knowledge.changeset_examples import approved, change
@@ -160,6 +162,27 @@ def test_a_curator_corrects_a_stale_memory_in_the_name_of_its_owner(
     services.mark_stale(alice, record_id=fact.pk, reason="orders has changed")
     new = services.supersede(cora, Supersede(record_id=fact.pk, content=text)).record
     assert (new.created_by, new.visibility, new.supersedes_id) == (alice.email, visibility, fact.pk)
+    assert Passage.objects.filter(record=new).exists()
+    undo.undo(cora, record_id=fact.pk, change="supersede")
+    assert in_force(fact, new) == [fact]
+
+
+def test_a_curator_does_not_choose_the_readers_of_a_correction(alice: Caller, cora: Caller) -> None:
+    fact = services.remember(alice, Remember(content="Stores 9001 to 9020 are for training.")).record
+    services.mark_stale(alice, record_id=fact.pk, reason="orders has changed")
+    for visibility in ("private", "everyone"):
+        correction = Supersede(record_id=fact.pk, content="Stores 9001 to 9040 are closed.", visibility=visibility)
+        with pytest.raises(Forbidden, match="visibility"):
+            services.supersede(cora, correction)
+
+
+def test_a_correction_does_not_tell_that_somebody_else_has_proposed_the_same(
+    alice: Caller, bob: Caller, cora: Caller
+) -> None:
+    insight = approved(alice, cora)
+    text = "Stores 9001 to 9040 are closed."
+    capture(bob, Capture(insight_text=text, category="data_quality", supersedes=insight.pk, visibility="private"))
+    assert services.supersede(alice, Supersede(record_id=insight.pk, content=text)).record.content == text
 
 
 def test_a_curators_correction_of_an_approved_memory_waits_as_a_proposal_of_its_owner(

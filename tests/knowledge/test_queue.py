@@ -111,11 +111,17 @@ def test_applying_an_insight_only_approves_its_near_duplicates(desk: Client, ali
     assert dict(Insight.objects.values_list("pk", "state")) == {first.pk: "applied", second.pk: "approved"}
 
 
-def test_the_memory_that_was_proposed_is_not_shown_as_the_closest_one(alice: Caller, cora: Caller) -> None:
+def test_the_memory_that_was_proposed_is_not_shown_as_the_closest_one(
+    alice: Caller, olga: Caller, cora: Caller
+) -> None:
     text = "Orders leave out the sales of training tills."
     services.remember(alice, Remember(content=text, entity_urns=[ORDERS]))
     proposed = propose(alice, text)
     assert closest_memories(cora, [proposed]) == {}
+    other = services.remember(
+        olga, Remember(content="Orders include the sales of training tills.", visibility="everyone")
+    )
+    assert closest_memories(cora, [proposed])[proposed.pk].record.pk == other.record.pk
 
 
 def test_the_closest_memory_is_one_that_the_curator_may_read(alice: Caller, olga: Caller, cora: Caller) -> None:

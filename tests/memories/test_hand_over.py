@@ -88,20 +88,18 @@ def test_facts_that_both_have_become_one_and_come_back(alice: Caller, bob: Calle
         assert (record.created_by, record.status, record.metadata) == (owner.email, Status.ACTIVE, {})
 
 
-def test_an_undo_leaves_with_the_heir_what_its_first_owner_remembers_again(
-    alice: Caller, bob: Caller, ada: Caller
-) -> None:
-    remember(alice, "Stores close at ten.", visibility="private")
+def test_an_undo_archives_what_its_first_owner_remembers_again(alice: Caller, bob: Caller, ada: Caller) -> None:
+    """It goes back all the same: the heir must not keep a private text."""
+    private = remember(alice, "Stores close at ten.", visibility="private")
     remember(alice, "Stores open at eight.")
     row = hand_over(ada, alice, bob)
-    remember(alice, "Stores close at ten.")
-    assert undo(ada, row) == {"memories": 1, "kept": 1}
+    again = remember(alice, "Stores close at ten.")
+    assert undo(ada, row) == {"memories": 2, "kept": 0}
     rows = MemoryRecord.objects.filter(status=Status.ACTIVE).values_list("content", "created_by")
-    assert sorted(rows) == [
-        ("Stores close at ten.", alice.email),
-        ("Stores close at ten.", bob.email),
-        ("Stores open at eight.", alice.email),
-    ]
+    assert sorted(rows) == [("Stores close at ten.", alice.email), ("Stores open at eight.", alice.email)]
+    private.refresh_from_db()
+    assert (private.status, private.created_by) == (Status.ARCHIVED, alice.email)
+    assert private.metadata["duplicate_of"] == again.pk.hex
 
 
 def test_an_undo_leaves_a_duplicate_archived_whose_owner_remembers_it_again(

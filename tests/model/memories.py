@@ -405,10 +405,14 @@ def hand_over(e: Expected, old: Person, new: Person) -> list[str]:
 
 
 def take_back(e: Expected, names: list[str], old: Person, new: Person) -> None:
-    """What still belongs to the heir goes back, except a text that its first owner has remembered again."""
+    """What still belongs to the heir goes back. A text that its first owner has remembered again is archived."""
     moved = [m for name in names if (m := e.memories.get(name)) and m.owner == new.name]
     again = {(m.text, m.persona) for m in e.memories.values() if m.owner == old.name and m.is_living and not m.insight}
-    _move_to(old, [m for m in moved if m.insight or not m.is_living or (m.text, m.persona) not in again])
+    _move_to(old, moved)
+    for m in moved:
+        if m.is_living and not m.insight and (m.text, m.persona) in again:
+            m.state = "archived"
+            m.changed()
 
 
 def _move_to(person: Person, moved: list[Memory]) -> None:

@@ -435,9 +435,9 @@ def test_nobody_decides_on_what_has_changed_since_they_looked(story: Story) -> N
     assert not story.decide_late("cora", insight, "rejects")
 
 
-def test_what_was_remembered_again_stays_with_the_heir(story: Story) -> None:
+def test_what_was_remembered_again_goes_back_archived(story: Story) -> None:
     fact = story.remember("alice", ["orders"])
     story.hand_over("ada", "alice", "bob")
     story.remember("alice", ["orders"], text=story[fact].text)
     story.undo_hand_over("ada")
-    assert story[fact].owner == "bob"
+    assert (story[fact].owner, story[fact].state) == ("alice", "archived")

@@ -35,6 +35,7 @@ from knowledge.models import Insight, InsightState
 from knowledge.portable_kinds import INSIGHT_COLUMNS
 from knowledge.review import queue as queues
 from knowledge.review import suggested
+from knowledge.review.bulk_actions import INSIGHT_ACTIONS
 from knowledge.review.queue import Queue
 from knowledge.review.review_page import QUESTIONS, REASONS
 from memories.models import Batch, Category, Confidence
@@ -150,6 +151,9 @@ def bulk_decide(request: HttpRequest) -> HttpResponse:
     note = ". ".join(filter(None, (request.POST.get(field, "").strip().rstrip(".") for field in ("reason", "note"))))
     if not ids:
         messages.error(request, gettext("Select at least one insight first."))
+        return HttpResponseRedirect(back)
+    if name not in INSIGHT_ACTIONS:
+        messages.error(request, gettext("Unknown action."))
         return HttpResponseRedirect(back)
     if name == "apply" and "confirm" not in request.POST:
         return _apply_preview(request, caller, ids, back)

@@ -13,6 +13,7 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from foundation.downloads.list_export import list_export
+from foundation.operations.errors import DomainError
 from foundation.operations.paging import page
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
@@ -23,6 +24,7 @@ from memories import queries
 from memories.models import Batch, MemoryRecord, SameWords
 from memories.writing import bulk_actions
 from memory_project.portal.redirects import local_page
+from memory_project.web.error_labels import message_with_label
 
 SHOWN = 200  # maximum number of outcomes shown, refusals first
 
@@ -54,14 +56,18 @@ def start_batch(request: HttpRequest) -> HttpResponse:
     if not ids:
         messages.error(request, gettext("Select at least one item first."))
         return HttpResponseRedirect(back or reverse("my-knowledge"))
-    batch = bulk_actions.start(
-        caller,
-        act=request.POST.get("act", ""),
-        unit_ids=ids,
-        note=request.POST.get("note", ""),
-        choice=request.POST.get("choice", ""),
-        back_to=back,
-    )
+    try:
+        batch = bulk_actions.start(
+            caller,
+            act=request.POST.get("act", ""),
+            unit_ids=ids,
+            note=request.POST.get("note", ""),
+            choice=request.POST.get("choice", ""),
+            back_to=back,
+        )
+    except DomainError as error:
+        messages.error(request, message_with_label(error))
+        return HttpResponseRedirect(back or reverse("my-knowledge"))
     return redirect("batch", batch_id=batch.pk)
 
 

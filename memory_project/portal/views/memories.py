@@ -218,7 +218,8 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
                 messages.success(request, message, extra_tags=undo_tag(record_id, "supersede"))
             else:
                 messages.success(request, message)
-            return redirect("memory", record_id=target.pk)
+            is_readable = MemoryRecord.objects.visible_to(caller).filter(pk=target.pk).exists()
+            return redirect("memory", record_id=target.pk if is_readable else record_id)
     title = gettext("Correct memory") if correcting else gettext("Edit memory")
     verb = gettext("Save correction") if correcting else gettext("Save")
     context = {"form": form, "record": record, "title": title, "verb": verb, "correcting": correcting}

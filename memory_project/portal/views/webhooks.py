@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST
 
-from foundation.operations.errors import DomainError, Invalid, NotFound
+from foundation.operations.errors import Invalid, LimitReached, NotFound
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from memory_project.notifications.webhooks import endpoints
@@ -35,7 +35,7 @@ def webhooks(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         try:
             endpoint, secret = endpoints.create_endpoint(caller, CreateEndpoint.read(form.cleaned_data))
-        except DomainError as error:
+        except (Invalid, LimitReached) as error:
             form.refuse(error)
         else:
             return _page(request, caller, fresh=endpoint, secret=secret)
@@ -76,11 +76,14 @@ def change_webhook(request: HttpRequest, endpoint_id: UUID, act: str) -> HttpRes
 
 
 def _change(request: HttpRequest, caller: Caller, endpoint_id: UUID) -> HttpResponse:
-    form = EndpointForm(request.POST, endpoint=endpoints.get_endpoint(caller, endpoint_id))
+    endpoint = endpoints.get_endpoint(caller, endpoint_id)
+    if endpoint.owner != caller.email:  # admins see those of other people in the admin
+        raise NotFound(gettext("no such endpoint"), field="endpoint_id")
+    form = EndpointForm(request.POST, endpoint=endpoint)
     if form.is_valid():
         try:
             endpoints.update_endpoint(caller, UpdateEndpoint.read({**form.cleaned_data, "endpoint_id": endpoint_id}))
-        except DomainError as error:
+        except (Invalid, LimitReached) as error:
             form.refuse(error)
         else:
             messages.success(request, gettext("Saved."))

@@ -1,0 +1,318 @@
+"""Let a company work for an hour, and draw what grows: memory, connections, tables, queues, and times.
+
+    python bench/soak.py [--minutes 60] [--people 40] [--memories 20000] [--seed 7] [--out bench/results/soak]
+
+The people and their agents work as in load_model.py, a day in these minutes. Besides, colleagues import files, forget
+memories together and restore them, and others change the catalog. Every SAMPLE_S seconds, the size of each process,
+the connections, temporary files, tables and queues are read. The curves are written to OUT.svg, the samples to
+OUT.json, and the slope of each curve after the first third is printed.
+
+At the end, when the queues are empty, three rules are checked on the whole database; the command ends with status 1 if
+one is broken: each acknowledged memory is there, nobody lists a memory that they may not read, and each memory has
+vectors of its present text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import scratch
+from curves import Chart, Line, drawing
+from load_model import Call, Clients, Group, Row, day, free_port, postgres, rows, started, wait_until_ready, world
+from page_data import fill
+from page_rows import Size
+
+SAMPLE_S = 10.0
+QUIET_S = 300.0  # seconds that the queues have before the start and at the end to become empty
+EXTRA = {"import": 0.5, "bulk": 0.5, "catalog": 1}  # operations of one person a day, besides those of load_model.py
+IMPORTED = 20  # rows of a file
+TABLES_DRAWN = 6
+SIZES = """
+    SELECT relname, pg_total_relation_size(oid) FROM pg_class
+    WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"""
+STATE = """
+    SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()),
+           (SELECT temp_bytes FROM pg_stat_database WHERE datname = current_database()),
+           (SELECT count(*) FROM index_jobs), (SELECT count(*) FROM django_q_ormq), (SELECT count(*) FROM jobs)"""
+QUEUES = ("vectors to compute", "tasks", "jobs")
+
+
+@dataclass
+class Samples:
+    """Values by the name of their curve, each with the seconds since the start."""
+
+    curves: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+    def add(self, name: str, at: float, value: float) -> None:
+        self.curves.setdefault(name, []).append((at, value))
+
+    def slope(self, name: str) -> tuple[float, float]:
+        """Return the growth an hour after the first third, by least squares, and the mean."""
+        points = self.curves[name]
+        points = points[len(points) // 3 :]
+        mean_at = sum(at for at, _ in points) / len(points)
+        mean = sum(value for _, value in points) / len(points)
+        spread = sum((at - mean_at) ** 2 for at, _ in points)
+        rise = sum((at - mean_at) * (value - mean) for at, value in points)
+        return (rise / spread * 3600 if spread else 0.0), mean
+
+
+class Company(Clients):
+    """The clients of load_model.py, who also import, forget together and change the catalog."""
+
+    def __init__(self, url: str, people: Any, seed: int) -> None:
+        super().__init__(url, people, seed)
+        self.acknowledged: list[str] = []  # ids of memories whose writing was answered
+        self.recent: list[tuple[str, float]] = []  # operation and ms of the calls since the last sample
+
+    async def _send(self, client: Any, call: Call, dice: random.Random, start: float) -> None:
+        before = len(self.times.get(call.operation, []))
+        await super()._send(client, call, dice, start)
+        self.recent += [(call.operation, ms) for ms in self.times[call.operation][before:]]
+
+    async def _remember(self, client: Any, call: Call, dice: random.Random) -> str:
+        content = f"Store {dice.getrandbits(32)} counts its till at {dice.randrange(24)}."
+        response = await client.post("/api/v1/memories/", json={"content": content}, headers=self._token(call))
+        if response.status_code >= 300:
+            return f"{response.status_code} {response.text}"
+        self.acknowledged.append(response.json()["memory"]["id"])
+        return ""
+
+    async def _import(self, client: Any, call: Call, dice: random.Random) -> str:
+        lines = ["content", *(f"Imported fact {dice.getrandbits(40)} of a file." for _ in range(IMPORTED))]
+        files = {"file": ("facts.csv", "\n".join(lines).encode())}
+        response = await client.post("/api/v1/imports/", files=files, headers=self._token(call))
+        return "" if response.status_code < 300 else f"{response.status_code} {response.text}"
+
+    async def _bulk(self, client: Any, call: Call, dice: random.Random) -> str:
+        """Forget some of one's newest memories one after the other, and restore them."""
+        headers = self._token(call)
+        listed = await client.get("/api/v1/memories/", headers=headers)
+        if listed.status_code >= 300:
+            return f"{listed.status_code} {listed.text}"
+        for memory in listed.json()["items"][:3]:
+            for verb in ("forget", "restore"):
+                address = f"/api/v1/memories/{memory['id']}/{verb}/"
+                response = await client.post(address, json={}, headers=headers)
+                if response.status_code >= 500:
+                    return f"{response.status_code} {response.text}"
+        return ""
+
+    async def _catalog(self, client: Any, call: Call, dice: random.Random) -> str:
+        await asyncio.to_thread(change_catalog, dice.choice(self.world.urns), dice.randrange(10))
+        return ""
+
+
+def change_catalog(urn: str, number: int) -> None:
+    from django.db import connection  # noqa: PLC0415 - after setup()
+
+    from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - after setup()
+
+    LocalCatalog().put(urn, "deprecation", {"deprecated": number == 0, "note": f"Note {number}", "actor": "others"}, {})
+    connection.close()  # of this thread
+
+
+def calls_of(people: int, seconds: float, seed: int) -> list[Call]:
+    dice = random.Random(seed + 1)
+    extra = [
+        Call(dice.uniform(0, seconds), operation, dice.randrange(people))
+        for operation, amount in EXTRA.items()
+        for _ in range(int(amount * people))
+    ]
+    return sorted([*day(people, seconds, seed), *extra], key=lambda call: call.at)
+
+
+# -- reading ---------------------------------------------------------------------------------------------------
+
+
+def read_database(samples: Samples, at: float) -> None:
+    from django.db import connection  # noqa: PLC0415 - after setup()
+
+    with connection.cursor() as cursor:
+        cursor.execute(STATE)
+        connections, temporary, *queues = cursor.fetchone()
+        cursor.execute(SIZES)
+        for table, size in cursor.fetchall():
+            samples.add(f"table {table}", at, size / 1e6)
+    samples.add("connections", at, connections)
+    samples.add("temporary files, MB", at, float(temporary) / 1e6)
+    for name, length in zip(QUEUES, queues, strict=True):
+        samples.add(f"queue {name}", at, length)
+
+
+def read_processes(samples: Samples, groups: Sequence[Group], at: float) -> None:
+    for group in groups:
+        size = files = 0
+        for process in group.processes():
+            try:
+                size += process.memory_full_info().pss
+                files += process.num_fds()
+            except psutil.Error:
+                continue
+        samples.add(f"memory {group.name}", at, size / 1e6)
+        samples.add(f"files {group.name}", at, files)
+
+
+def read_times(samples: Samples, company: Company, at: float) -> None:
+    recent, company.recent = company.recent, []
+    for operation in sorted({operation for operation, _ in recent}):
+        ordered = sorted(ms for name, ms in recent if name == operation)
+        samples.add(f"p50 {operation}", at, ordered[len(ordered) // 2])
+        samples.add(f"p95 {operation}", at, ordered[min(int(len(ordered) * 0.95), len(ordered) - 1)])
+
+
+@contextmanager
+def sampled(samples: Samples, read: Callable[[float], None]) -> Iterator[None]:
+    """Read all curves every SAMPLE_S seconds during the block."""
+    over = threading.Event()
+    start = time.perf_counter()
+
+    def watch() -> None:
+        while not over.wait(SAMPLE_S):
+            read(time.perf_counter() - start)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+# -- rules -----------------------------------------------------------------------------------------------------
+
+
+def wait_until_quiet() -> bool:
+    """Return whether all queues became empty within QUIET_S."""
+    from django.db import connection  # noqa: PLC0415 - after setup()
+
+    deadline = time.monotonic() + QUIET_S
+    while time.monotonic() < deadline:
+        with connection.cursor() as cursor:
+            cursor.execute(STATE)
+            if not any(cursor.fetchone()[2:]):
+                return True
+        time.sleep(1.0)
+    return False
+
+
+def broken_rules(company: Company, is_quiet: bool) -> list[str]:
+    from django.contrib.auth import get_user_model  # noqa: PLC0415 - after setup()
+
+    from foundation.database import identity  # noqa: PLC0415 - after setup()
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
+    from memories.models import MemoryRecord  # noqa: PLC0415 - after setup()
+    from memories.retrieval import index_status  # noqa: PLC0415 - after setup()
+
+    found = [] if is_quiet else [f"the queues were not empty after {QUIET_S:g} s"]
+    stored = set(MemoryRecord.objects.filter(pk__in=company.acknowledged).values_list("pk", flat=True))
+    if lost := len(company.acknowledged) - len(stored):
+        found.append(f"{lost} of {len(company.acknowledged)} acknowledged memories are missing")
+    for user in get_user_model().objects.filter(email__startswith="owner")[:20]:
+        caller = build_caller(user, channel="bench")
+        by_rule = set(MemoryRecord.objects.visible_to(caller).values_list("pk", flat=True))
+        with identity.acting_as(caller):
+            by_policy = set(MemoryRecord.objects.values_list("pk", flat=True))
+        if foreign := by_policy - by_rule:
+            found.append(f"{user.email} can read {len(foreign)} memories of others")
+    for kind in index_status.coverage(index_status.model()):
+        if kind.indexed < kind.expected:
+            found.append(f"{kind.expected - kind.indexed} of {kind.expected} {kind.kind} texts have no vector")
+    return found
+
+
+# -- the report ------------------------------------------------------------------------------------------------
+
+
+def charts(samples: Samples) -> list[Chart]:
+    def lines(prefix: str) -> list[Line]:
+        return [
+            Line(name.removeprefix(prefix).strip(), points)
+            for name, points in samples.curves.items()
+            if name.startswith(prefix)
+        ]
+
+    tables = sorted(lines("table "), key=lambda line: line.points[0][1] - line.points[-1][1])[:TABLES_DRAWN]
+    return [
+        Chart("Memory of processes, MB", lines("memory ")),
+        Chart("Open files", lines("files ")),
+        Chart("Connections", lines("connections")),
+        Chart("Temporary files, MB", lines("temporary")),
+        Chart("Tables that grow most, with indexes, MB", tables),
+        Chart("Queues", lines("queue ")),
+        Chart("Median of the calls in ten seconds, ms", lines("p50 ")),
+        Chart("95th percentile, ms", lines("p95 ")),
+    ]
+
+
+def print_report(samples: Samples, table: Sequence[Row], examples: Mapping[str, str]) -> None:
+    print(f"\n{'operation':<12}{'count':>8}{'p50 ms':>10}{'p95 ms':>10}{'errors':>8}")
+    for row in table:
+        print(f"{row.operation:<12}{row.count:>8}{row.p50_ms:>10}{row.p95_ms:>10}{row.errors:>8}")
+    print(f"\n{'curve':<42}{'mean':>12}{'an hour more':>14}")
+    for name in sorted(samples.curves):
+        growth, mean = samples.slope(name)
+        if abs(growth) > 0.02 * abs(mean) and not name.startswith("p"):
+            print(f"{name:<42}{mean:>12.1f}{growth:>+14.1f}")
+    for operation, problem in examples.items():
+        print(f"\nfirst error of {operation}: {problem}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--people", type=int, default=40)
+    parser.add_argument("--memories", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "soak")
+    options = parser.parse_args()
+    scratch.setup()
+    from django.core.management import call_command  # noqa: PLC0415 - after setup()
+
+    call_command("collectstatic", "--no-input", verbosity=0)
+    calls = calls_of(options.people, options.minutes * 60, options.seed)
+    samples = Samples()
+    with scratch.database(), ExitStack() as stack:
+        fill(Size(options.memories, owners=500))  # the data name owners up to number 499
+        people, port = world(options.people), free_port()
+        groups = [
+            stack.enter_context(started("web", "serve", "--port", str(port))),
+            stack.enter_context(started("worker", "qcluster")),
+            *postgres(),
+        ]
+        wait_until_ready(port)
+        wait_until_quiet()  # the texts of the test data get their vectors first
+        company = Company(f"http://localhost:{port}", people, options.seed)
+        print(f"{len(calls):,} calls of {options.people} people in {options.minutes:g} minutes", flush=True)
+
+        def read(at: float) -> None:
+            read_processes(samples, groups, at)
+            read_database(samples, at)
+            read_times(samples, company, at)
+
+        with sampled(samples, read):
+            asyncio.run(company.replay(calls))
+        broken = broken_rules(company, wait_until_quiet())
+    options.out.with_suffix(".json").write_text(json.dumps(samples.curves) + "\n")
+    options.out.with_suffix(".svg").write_text(drawing(charts(samples)))
+    print_report(samples, rows(company), company.examples)
+    for rule in broken:
+        print(f"\nBROKEN: {rule}")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
