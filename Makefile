@@ -17,7 +17,7 @@ endif
 # Tests and commands start Python a hundred times, and each start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run install browser programs check lint messages settings types test test-inside test-outside check-operations costs bench pictures faults interop simulate fuzz coverage format \
+.PHONY: help run install browser programs check lint messages settings types test test-inside test-outside check-operations costs bench pictures faults interop simulate soak fuzz coverage format \
 	lock dist clean
 
 help: ## list the targets
@@ -146,6 +146,9 @@ MINUTES ?= 10
 
 simulate: $(VENV)/check ## random stories compared with a model, printing the shortest that differs (MINUTES=10)
 	@$(BIN)/python -m tests.model.simulate --minutes $(MINUTES)
+
+soak: $(VENV)/check ## a company at work for MINUTES, and curves of what grows in bench/results/soak.svg
+	@$(BIN)/python bench/soak.py --minutes $(MINUTES)
 
 fuzz: $(VENV)/check ## requests made up from the OpenAPI document, sent to a server of their own (MINUTES=10)
 	@$(BIN)/python -m tests.fuzz --max-time $$((60 * $(MINUTES)))

@@ -286,3 +286,21 @@ def test_pages_make_a_bounded_number_of_queries(
     ):
         with django_assert_max_num_queries(16):  # a curator sees the chain, the usage and the review of a memory
             client.get(address)
+
+
+def test_a_curator_who_corrects_privately_is_led_to_the_memory_that_they_can_read(
+    alice: Caller, cora_user: User
+) -> None:
+    record = about_status(alice)
+    services.mark_stale(alice, record_id=record.pk, reason="orders has changed")
+    client = browser(cora_user)
+    address = f"{reverse('edit-memory', args=[record.pk])}?correct=1"
+    form = client.get(address).context["form"]
+    typed = {field.name: field.value() or "" for field in form} | {
+        "content": "The password of the status page is qT7!xw93Lm.",
+        "correct": "1",
+    }
+    response = client.post(address, typed)
+    assert response["Location"] == reverse("memory", args=[record.pk])
+    assert client.get(response["Location"]).status_code == 200
+    assert MemoryRecord.objects.get(supersedes=record.pk).visibility == "private"

@@ -78,7 +78,7 @@ def change_webhook(request: HttpRequest, endpoint_id: UUID, act: str) -> HttpRes
 def _change(request: HttpRequest, caller: Caller, endpoint_id: UUID) -> HttpResponse:
     endpoint = endpoints.get_endpoint(caller, endpoint_id)
     if endpoint.owner != caller.email:  # admins see those of other people in the admin
-        raise NotFound(gettext("no such endpoint"), field="endpoint_id")
+        raise NotFound(gettext("you have no such webhook endpoint"), field="endpoint_id")
     form = EndpointForm(request.POST, endpoint=endpoint)
     if form.is_valid():
         try:
