@@ -491,6 +491,7 @@ LOGGING = {
         # below these levels they log statements with their values, messages with their texts, and URLs
         **{name: {"level": "INFO"} for name in ("django.db.backends", "mcp", "sse_starlette", "botocore", "datahub")},
         **{name: {"level": "WARNING"} for name in ("httpx", "httpcore", "urllib3", "django.template", "asyncio")},
+        "mcp.server.streamable_http": {"level": "WARNING"},  # it logs the end of each request without a session
         "sqlglot": {"level": "ERROR"},  # it warns of each statement that it doesn't parse, which callers handle
     },
 }
