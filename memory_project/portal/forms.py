@@ -9,8 +9,9 @@ from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 
 from foundation.people.models import Persona
-from memories.models import MemoryRecord
+from memories.models import CitingDocument, MemoryRecord
 from memories.operations import Remember, Revise, Share
+from memories.use.citations.operations import Cite
 from memory_project.notifications.webhooks.events import KINDS
 from memory_project.notifications.webhooks.models import Endpoint
 from memory_project.notifications.webhooks.operations import CreateEndpoint
@@ -143,3 +144,43 @@ class EndpointForm(OperationForm):
             "inputmode": "url",
             "placeholder": "https://tickets.example.org/hooks/commonplace",
         }
+
+
+class CitingForm(OperationForm):
+    """A document that cites memories. With one that is registered already, only the text is shown."""
+
+    address = form_field(
+        Cite,
+        "address",
+        label=gettext_lazy("Where it is"),
+        help_text=gettext_lazy(
+            "A URL, or other words, such as the name of a dashboard. Registering the same again replaces what it cites."
+        ),
+    )
+    title = form_field(Cite, "title", label=gettext_lazy("Title"))
+    text = form_field(
+        Cite,
+        "text",
+        rows=5,
+        required=True,
+        strip=False,
+        label=gettext_lazy("Its text, with addresses of memories"),
+        help_text=gettext_lazy(
+            "Addresses are commonplace://memory/… and the addresses of memories’ pages here. The text itself is not "
+            "stored."
+        ),
+    )
+    is_shared = form_field(
+        Cite, "is_shared", label=gettext_lazy("Show title and address to people who can read the memories")
+    )
+
+    def __init__(self, data: Any = None, *, document: CitingDocument | None = None) -> None:
+        names = ("address", "title", "is_shared")
+        initial = {name: getattr(document, name) for name in names} if document else None
+        key = document.pk.hex if document else "new"
+        super().__init__(data, initial=initial, auto_id=f"%s-{key}", label_suffix="")
+        self.fields["address"].widget.attrs["placeholder"] = "https://docs.example.org/margins"
+        self.fields["text"].widget.attrs["dir"] = "auto"
+        if document:
+            for name in names:
+                self.fields[name].widget = self.fields[name].hidden_widget()

@@ -13,7 +13,6 @@ from knowledge.contradictions.operations import GiveVerdict
 from knowledge.debt.operations import AnswerInterview
 from knowledge.suggestions.operations import Keep
 from memories import operations as memories
-from memories.use.citations.operations import Cite
 from memory_project.rest.own import CreateToken, SaveView
 from memory_project.rest.people import InvitePerson
 from tests.docs_tables import ROOT
@@ -33,9 +32,6 @@ FIELDS: dict[tuple[str, str], Field] = {
     ("knowledge/my_insights.html", "answer"): (knowledge.AnswerQuestion, "notes"),
     ("operate/people.html", "email"): (InvitePerson, "email"),
     ("operate/people.html", "name"): (InvitePerson, "name"),
-    ("portal/_citing_form.html", "address"): (Cite, "address"),
-    ("portal/_citing_form.html", "text"): (Cite, "text"),
-    ("portal/_citing_form.html", "title"): (Cite, "title"),
     ("portal/_save_view.html", "name"): (SaveView, "name"),
     ("portal/batch_preview.html", "note"): (memories.Forget, "reason"),
     ("portal/connect.html", "name"): (CreateToken, "name"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from memories.use.citations import queries, services
 from memories.use.citations.operations import ChangeCiting, Cite, RemoveCiting
+from memory_project.portal.forms import CitingForm
 from memory_project.web import locale
 from memory_project.web.error_labels import message_with_label
 
@@ -30,13 +31,14 @@ def citation_list(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     if request.method != "POST":
         return _list(request, caller)
-    typed = {name: request.POST.get(name, "") for name in ("address", "title", "text")}
+    form = CitingForm(request.POST)
+    if not form.is_valid():
+        return _list(request, caller, form, status=400)
     try:
-        operation = Cite.read({**typed, "text": typed["text"] or None, "is_shared": "is_shared" in request.POST})
-        registered = services.cite(caller, operation)
+        registered = services.cite(caller, Cite.read(form.cleaned_data))
     except DomainError as error:
-        messages.error(request, message_with_label(error))
-        return _list(request, caller, typed, status=error.status)
+        form.refuse(error)
+        return _list(request, caller, form, status=error.status)
     messages.success(request, _counts(registered))
     if missing := len(registered.not_found):
         message = ngettext(
@@ -54,13 +56,11 @@ def _counts(registered: services.Registered) -> str:
     return text % {"added": added, "kept": kept, "removed": removed}
 
 
-def _list(
-    request: HttpRequest, caller: Caller, typed: Mapping[str, str] | None = None, status: int = 200
-) -> HttpResponse:
+def _list(request: HttpRequest, caller: Caller, form: CitingForm | None = None, status: int = 200) -> HttpResponse:
     only_changed = request.GET.get("changed") == "1"
     rows = queries.documents(caller, has_changes=only_changed or None)
     found = page(rows, request.GET.get("after", ""))
-    context = {"page": found, "only_changed": only_changed, "typed": typed or {}}
+    context = {"page": found, "only_changed": only_changed, "form": form or CitingForm()}
     return render(request, "portal/citations.html", context, status=status)
 
 
@@ -70,7 +70,8 @@ def citing_document(request: HttpRequest, document_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     document = queries.document(caller, document_id)
     rows = queries.cited_by(caller, document)
-    context = {"document": document, "rows": rows, "until": queries.last_change(caller, document, rows)}
+    until = queries.last_change(caller, document, rows)
+    context = {"document": document, "rows": rows, "until": until, "form": CitingForm(document=document)}
     return render(request, "portal/citing_document.html", context)
 
 
