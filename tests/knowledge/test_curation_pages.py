@@ -296,6 +296,7 @@ def test_a_curator_who_corrects_privately_is_led_to_the_memory_that_they_can_rea
     client = browser(cora_user)
     address = f"{reverse('edit-memory', args=[record.pk])}?correct=1"
     form = client.get(address).context["form"]
+    assert form.fields["visibility"].disabled
     typed = {field.name: field.value() or "" for field in form} | {
         "content": "The password of the status page is qT7!xw93Lm.",
         "correct": "1",

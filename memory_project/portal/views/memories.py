@@ -203,6 +203,8 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         raise Forbidden(gettext("This memory belongs to another user: only its owner or an admin can change it."))
     wanted = record if correcting else waiting_edits.as_edited(caller, record)
     form = MemoryForm(request.POST or None, initial=_initial(wanted), scopes=choices(caller, record), new=False)
+    # A curator corrects another person's memory, whose owner chooses the readers.
+    form.fields["visibility"].disabled = not caller.can_edit_for(record.created_by)
     if request.method == "POST" and form.is_valid():
         try:
             with unchanged(caller, record_id, request.POST.get("seen", "")):
