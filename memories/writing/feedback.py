@@ -12,6 +12,7 @@ all earlier marks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -30,6 +31,7 @@ from memories.writing.correction_chains import activate, require_in_use
 from memories.writing.revision import revised
 
 MAX_SHOWN = 50
+BY_MARK = re.compile(r"\S+ marked it wrong")  # the beginning of a stale reason that a mark gave
 
 
 def mark(caller: Caller, operation: MarkFeedback) -> Feedback:
@@ -65,6 +67,22 @@ def withdraw(caller: Caller, *, record_id: UUID | str) -> None:
     """
     with transaction.atomic():
         _remove_mark(caller, _readable(caller, record_id))
+
+
+def drop_withdrawn_reason(record: MemoryRecord) -> None:
+    """Replace the stale reason of a locked record, which is to come back, if its mark was withdrawn meanwhile.
+
+    Another decisive mark gives the reason then. Without one, the memory is not stale.
+    """
+    if record.status != Status.STALE or not BY_MARK.match(record.stale_reason):
+        return
+    marks = _since_verified(record, Feedback.objects.filter(record=record).exclude(made_stale=""))
+    if marks.filter(made_stale=record.stale_reason).exists():
+        return
+    if other := marks.order_by("-at").first():
+        record.stale_reason = other.made_stale
+    else:
+        activate(record)
 
 
 def useful_count(record: MemoryRecord, newest: Sequence[Feedback]) -> int:

@@ -20,6 +20,7 @@ from memories.models.validity import VALIDITY_COLUMNS
 from memories.validity.rules import check_restored
 from memories.writing.correction_chains import active_correction, lock_predecessor, mark_superseded, reference
 from memories.writing.exact_duplicates import find_duplicate
+from memories.writing.feedback import drop_withdrawn_reason
 from memories.writing.revision import last_revision, revised
 from memories.writing.staleness import with_current_status
 from memories.writing.verification import remove_verification
@@ -140,6 +141,8 @@ def _restore_state(caller: Caller, record: MemoryRecord, last: MemoryRevision) -
             if name in last.details:
                 setattr(record, name, value_of(name, last.details[name]))
         check_restored(record, last.details)
+        if last.change == "verify":
+            drop_withdrawn_reason(record)
         was_out_of_use = last.change in ("forget", "supersede")
         if was_out_of_use and record.status == Status.STALE and record.stale_at is None:
             record.status = Status.ACTIVE  # the mark that made it stale was withdrawn meanwhile

@@ -435,6 +435,15 @@ def test_nobody_decides_on_what_has_changed_since_they_looked(story: Story) -> N
     assert not story.decide_late("cora", insight, "rejects")
 
 
+def test_a_mark_that_was_withdrawn_does_not_come_back_with_an_undo(story: Story) -> None:
+    fact = story.remember("alice", ["orders"])
+    story.mark_wrong("alice", fact)
+    story.verify("alice", fact)
+    story.withdraw("alice", fact)
+    story.undo("alice", fact, "verify")
+    assert story[fact].status == "active"
+
+
 def test_what_was_remembered_again_goes_back_archived(story: Story) -> None:
     fact = story.remember("alice", ["orders"])
     story.hand_over("ada", "alice", "bob")
