@@ -46,7 +46,8 @@ SIZES = """
 STATE = """
     SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()),
            (SELECT temp_bytes FROM pg_stat_database WHERE datname = current_database()),
-           (SELECT count(*) FROM index_jobs), (SELECT count(*) FROM django_q_ormq), (SELECT count(*) FROM jobs)"""
+           (SELECT count(*) FROM index_jobs WHERE status IN ('pending', 'running')),
+           (SELECT count(*) FROM django_q_ormq), (SELECT count(*) FROM jobs WHERE ended_at IS NULL)"""
 QUEUES = ("vectors to compute", "tasks", "jobs")
 
 
