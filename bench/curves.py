@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-WIDTH, HEIGHT = 440, 210  # of a chart, in pixels
-LEFT, TOP, RIGHT, BOTTOM = 48, 34, 12, 44  # margins around the curves
+WIDTH, HEIGHT = 440, 224  # of a chart, in pixels
+LEFT, TOP, RIGHT, BOTTOM = 48, 34, 12, 58  # margins around the curves
 COLORS = ("#1f5f4d", "#b3541e", "#3b5ba9", "#8a3b7a", "#6b6b6b", "#a08a00", "#007a8a", "#c0392b")
 STYLE = "text{font:11px sans-serif;fill:#333}.t{font-size:13px;font-weight:600}.a{fill:#777}"
 
@@ -53,11 +53,14 @@ def _chart(chart: Chart) -> str:
         parts.append(f'<path d="M{LEFT},{y:.1f}H{right}" stroke="#ddd" fill="none"/>')
         parts.append(f'<text class="a" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{share * highest:,.0f}</text>')
     parts.append(f'<text class="a" x="{right}" y="{bottom + 14}" text-anchor="end">{last / 60:.0f} min</text>')
-    x = LEFT
+    x, y = LEFT, HEIGHT - 24
     for line, color in zip(chart.lines, COLORS, strict=False):
         path = " ".join(place(at, value) for at, value in line.points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.4"/>')
         name = line.name[:22] or chart.title.split(",")[0]
-        parts.append(f'<text x="{x}" y="{HEIGHT - 10}" style="fill:{color}">{escape(name)}</text>')
-        x += 7 * len(name) + 10
+        length = 6 * len(name) + 12
+        if x + length > WIDTH:
+            x, y = LEFT, y + 14
+        parts.append(f'<text x="{x}" y="{y}" style="fill:{color}">{escape(name)}</text>')
+        x += length
     return "".join(parts)
