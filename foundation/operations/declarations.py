@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from django.utils.translation import gettext
 from pydantic import BaseModel, ValidationError
 
 from foundation.operations.errors import Invalid
@@ -20,7 +21,7 @@ def read_toml(text: str, field: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise Invalid(f"is not valid TOML: {error}", field=field) from None
+        raise Invalid(gettext("is not valid TOML: %(error)s") % {"error": error}, field=field) from None
 
 
 def declared(model: type[Declared], name: str, values: Mapping[str, Any]) -> Declared:

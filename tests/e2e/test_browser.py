@@ -73,7 +73,7 @@ def test_review_by_keyboard(sign_in: SignIn) -> None:
     page.press("#note", "Tab")
     page.keyboard.press("a")
     page.wait_for_url(lambda url: url != first)
-    assert page.evaluate("document.activeElement.tagName") == "H1"
+    page.wait_for_function("document.activeElement.tagName == 'H1'")  # also during the redirect to the next one
     assert "Approved" in page.inner_text(".last")
     page.keyboard.press("u")
     page.wait_for_url(first)
