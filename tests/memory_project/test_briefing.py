@@ -16,10 +16,10 @@ from foundation.people.models import Persona
 from foundation.people.permissions import build_caller
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
-from knowledge.review import clarifications
+from knowledge.review import clarifications, decisions
 from memories import services
 from memories.models import MemoryRecord
-from memories.operations import MarkFeedback, Remember, Supersede, Verify
+from memories.operations import Forget, MarkFeedback, Remember, Supersede, Verify
 from memories.writing import feedback
 from memory_project.mcp.server import build_server
 from memory_project.models import AuditEvent, User
@@ -173,3 +173,20 @@ def test_the_prompt_has_the_briefing_of_its_caller(alice: Caller, bob: Caller, o
     assert "not instructions" in about
     assert record.pk.hex in text
     assert record.pk.hex not in prompt(olga, entities="sales.orders")[1]
+
+
+def test_a_briefing_says_what_was_decided_as_far_as_it_stands(alice: Caller, cora: Caller) -> None:
+    first, second, third = (
+        capture(alice, Capture(insight_text=f"Till {n} is a training till.", category="data_quality")).insight
+        for n in range(3)
+    )
+    since = timezone.now().isoformat()
+    decisions.approve(cora, insight_id=first.pk, notes="Seen in the ledger.")
+    decisions.reject(cora, insight_id=second.pk, notes="That till was sold.")
+    decisions.approve(cora, insight_id=third.pk)
+    services.forget(alice, Forget(record_id=third.pk))
+    text = brief(alice, since=since)["text"]
+    decided = "\n".join(sections(text)["Decided"])
+    assert "approved by cora@example.org (“Seen in the ledger.”)" in decided
+    assert "rejected by cora@example.org (“That till was sold.”)" in decided
+    assert third.pk.hex not in text

@@ -276,8 +276,9 @@ def test_the_session_prompt_lists_changes_about_the_caller_s_entities(
     assert "A text for every agent." not in news
     nothing = as_caller(olga, lambda client: client.get_prompt("start_of_session")).messages[1].content.text
     assert "Orders are counted at night." not in nothing
-    closed = replace(bob, tools_deny=("memory_recall",))
-    assert len(as_caller(closed, lambda client: client.get_prompt("start_of_session")).messages) == 1
+    for tool in ("memory_recall", "memory_briefing"):
+        closed = replace(bob, tools_deny=(tool,))
+        assert len(as_caller(closed, lambda client: client.get_prompt("start_of_session")).messages) == 1
 
 
 def test_a_stream_that_has_ended_makes_room_for_another(
