@@ -33,8 +33,8 @@ def drawing(charts: Sequence[Chart]) -> str:
         '<rect width="100%" height="100%" fill="#fff"/>',
     ]
     for number, chart in enumerate(charts):
-        x, y = number % 2 * WIDTH, number // 2 * HEIGHT
-        parts.append(f'<g transform="translate({x},{y})">{_chart(chart)}</g>')
+        row, column = divmod(number, 2)
+        parts.append(f'<g transform="translate({column * WIDTH},{row * HEIGHT})">{_chart(chart)}</g>')
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -42,7 +42,8 @@ def _chart(chart: Chart) -> str:
     points = [point for line in chart.lines for point in line.points]
     last = max((at for at, _ in points), default=1.0) or 1.0
     highest = max((value for _, value in points), default=1.0) or 1.0
-    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+    right = WIDTH - RIGHT
+    bottom = HEIGHT - BOTTOM
 
     def place(at: float, value: float) -> str:
         return f"{LEFT + at / last * (right - LEFT):.1f},{bottom - value / highest * (bottom - TOP):.1f}"
@@ -53,14 +54,16 @@ def _chart(chart: Chart) -> str:
         parts.append(f'<path d="M{LEFT},{y:.1f}H{right}" stroke="#ddd" fill="none"/>')
         parts.append(f'<text class="a" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{share * highest:,.0f}</text>')
     parts.append(f'<text class="a" x="{right}" y="{bottom + 14}" text-anchor="end">{last / 60:.0f} min</text>')
-    x, y = LEFT, HEIGHT - 24
+    x = LEFT
+    y = HEIGHT - 24
     for line, color in zip(chart.lines, COLORS, strict=False):
         path = " ".join(place(at, value) for at, value in line.points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.4"/>')
         name = line.name[:22] or chart.title.split(",")[0]
         length = 6 * len(name) + 12
         if x + length > WIDTH:
-            x, y = LEFT, y + 14
+            x = LEFT
+            y += 14
         parts.append(f'<text x="{x}" y="{y}" style="fill:{color}">{escape(name)}</text>')
         x += length
     return "".join(parts)

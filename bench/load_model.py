@@ -33,7 +33,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -333,26 +333,38 @@ def report(clients: Clients, groups: Sequence[Group], seconds: float, file: Path
 
 
 @contextmanager
-def watched(groups: Sequence[Group]) -> Iterator[None]:
-    """Look at the processes every two seconds during the block."""
+def repeated(every_s: float, do: Callable[[], None]) -> Iterator[None]:
+    """Call a function again and again in a thread during the block, with this pause before each call."""
     over = threading.Event()
 
-    def watch() -> None:
-        while not over.wait(2.0):
-            for group in groups:
-                group.look()
+    def repeat() -> None:
+        while not over.wait(every_s):
+            do()
 
-    for group in groups:
-        group.start()
-    thread = threading.Thread(target=watch)
+    thread = threading.Thread(target=repeat)
     thread.start()
     try:
         yield
     finally:
         over.set()
         thread.join()
+
+
+@contextmanager
+def watched(groups: Sequence[Group]) -> Iterator[None]:
+    """Look at the processes every two seconds during the block, and at its end."""
+
+    def look() -> None:
         for group in groups:
             group.look()
+
+    for group in groups:
+        group.start()
+    try:
+        with repeated(2.0, look):
+            yield
+    finally:
+        look()
 
 
 def wait_until_ready(port: int) -> None:

@@ -3,7 +3,7 @@
     python bench/soak.py [--minutes 60] [--people 40] [--memories 20000] [--seed 7] [--out bench/results/soak]
 
 The people and their agents work as in load_model.py, a day in these minutes. Besides, colleagues import files, forget
-memories together and restore them, and others change the catalog. Every SAMPLE_S seconds, the size of each process,
+memories and restore them, and others change the catalog. Every SAMPLE_S seconds, the size of each process,
 the connections, temporary files, tables and queues are read. The curves are written to OUT.svg, the samples to
 OUT.json, and the slope of each curve after the first third is printed.
 
@@ -19,10 +19,9 @@ import asyncio
 import json
 import random
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,14 +29,27 @@ from typing import Any
 import psutil
 import scratch
 from curves import Chart, Line, drawing
-from load_model import Call, Clients, Group, Row, day, free_port, postgres, rows, started, wait_until_ready, world
+from load_model import (
+    Call,
+    Clients,
+    Group,
+    Row,
+    day,
+    free_port,
+    postgres,
+    repeated,
+    rows,
+    started,
+    wait_until_ready,
+    world,
+)
 from page_data import fill
 from page_rows import Size
 
 SAMPLE_S = 10.0
 QUIET_S = 300.0  # seconds that the queues have at the end to become as short as before
 UNCHANGED_S = 15.0  # seconds without a shorter queue after which the test data's own work counts as done
-EXTRA = {"import": 0.5, "bulk": 0.5, "catalog": 1}  # operations of one person a day, besides those of load_model.py
+EXTRA = {"import": 0.5, "forget": 0.5, "catalog": 1}  # operations of one person a day, besides those of load_model.py
 IMPORTED = 20  # rows of a file
 TABLES_DRAWN = 6
 SIZES = """
@@ -72,7 +84,7 @@ class Samples:
 
 
 class Company(Clients):
-    """The clients of load_model.py, who also import, forget together and change the catalog."""
+    """The clients of load_model.py, who also import files, forget and change the catalog."""
 
     def __init__(self, url: str, people: Any, seed: int) -> None:
         super().__init__(url, people, seed)
@@ -98,8 +110,8 @@ class Company(Clients):
         response = await client.post("/api/v1/imports/", files=files, headers=self._token(call))
         return "" if response.status_code < 300 else f"{response.status_code} {response.text}"
 
-    async def _bulk(self, client: Any, call: Call, dice: random.Random) -> str:
-        """Forget some of one's newest memories one after the other, and restore them."""
+    async def _forget(self, client: Any, call: Call, dice: random.Random) -> str:
+        """Forget three of one's newest memories, and restore them."""
         headers = self._token(call)
         listed = await client.get("/api/v1/memories/", headers=headers)
         if listed.status_code >= 300:
@@ -156,7 +168,8 @@ def read_database(samples: Samples, at: float) -> None:
 
 def read_processes(samples: Samples, groups: Sequence[Group], at: float) -> None:
     for group in groups:
-        size = files = 0
+        size = 0
+        files = 0
         for process in group.processes():
             try:
                 size += process.memory_full_info().pss
@@ -173,25 +186,6 @@ def read_times(samples: Samples, company: Company, at: float) -> None:
         ordered = sorted(ms for name, ms in recent if name == operation)
         samples.add(f"p50 {operation}", at, ordered[len(ordered) // 2])
         samples.add(f"p95 {operation}", at, ordered[min(int(len(ordered) * 0.95), len(ordered) - 1)])
-
-
-@contextmanager
-def sampled(samples: Samples, read: Callable[[float], None]) -> Iterator[None]:
-    """Read all curves every SAMPLE_S seconds during the block."""
-    over = threading.Event()
-    start = time.perf_counter()
-
-    def watch() -> None:
-        while not over.wait(SAMPLE_S):
-            read(time.perf_counter() - start)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 # -- rules -----------------------------------------------------------------------------------------------------
@@ -330,12 +324,15 @@ def main() -> int:
         company = Company(f"http://localhost:{port}", people, options.seed)
         print(f"{len(calls):,} calls of {options.people} people in {options.minutes:g} minutes", flush=True)
 
-        def read(at: float) -> None:
+        began = time.perf_counter()
+
+        def read() -> None:
+            at = time.perf_counter() - began
             read_processes(samples, groups, at)
             read_database(samples, at)
             read_times(samples, company, at)
 
-        with sampled(samples, read):
+        with repeated(SAMPLE_S, read):
             asyncio.run(company.replay(calls))
         broken = broken_rules(company, before, quiet_again(before))
     options.out.with_suffix(".json").write_text(json.dumps(samples.curves) + "\n")

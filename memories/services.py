@@ -184,19 +184,10 @@ def supersede(caller: Caller, operation: operations.Supersede, *, created_at: da
         pending = extensions.defer_correction(caller, old, fields) or ""
         if not pending:
             require_new_text(caller, old, fields["content"])
-        new = MemoryRecord(
-            **{**fields, "visibility": Visibility.PRIVATE if pending else fields["visibility"]},
-            created_by=old.created_by,
-            persona=old.persona,
-            source=old.source,
-            metadata=with_editor(caller, old, _with_session(caller, operation.metadata or {})),
-            supersedes=None if pending else old,
-            dismissed_urns=old.dismissed_urns,
-            **{name: getattr(old, name) for name in CONVERSATION_FIELDS},
-            created_at=moment,
-            updated_at=moment,
-        )
-        new.unsettled = old.unsettled and new.lacks_entities  # what was settled is not asked again
+        if pending:
+            fields["visibility"] = Visibility.PRIVATE
+        new = _correction_of(caller, old, operation, fields, moment)
+        new.supersedes = None if pending else old
         keep_secret_private(new)
         with _in_the_name_of_its_owner(caller, new):
             save_new(new)
@@ -213,6 +204,25 @@ def supersede(caller: Caller, operation: operations.Supersede, *, created_at: da
     unknown = unknown_entities(operation.entity_urns or ())
     notes = [secret_note(new), pending, note, unknown, checked, remembered.note]
     return replace(remembered, note="; ".join(filter(None, notes)))
+
+
+def _correction_of(
+    caller: Caller, old: MemoryRecord, operation: operations.Supersede, fields: dict[str, Any], moment: datetime
+) -> MemoryRecord:
+    """Return the unsaved correction of a memory, in the name of its owner."""
+    new = MemoryRecord(
+        **fields,
+        created_by=old.created_by,
+        persona=old.persona,
+        source=old.source,
+        metadata=with_editor(caller, old, _with_session(caller, operation.metadata or {})),
+        dismissed_urns=old.dismissed_urns,
+        **{name: getattr(old, name) for name in CONVERSATION_FIELDS},
+        created_at=moment,
+        updated_at=moment,
+    )
+    new.unsettled = old.unsettled and new.lacks_entities  # what was settled is not asked again
+    return new
 
 
 def _require_correctable(caller: Caller, old: MemoryRecord, text: str) -> None:
@@ -235,7 +245,7 @@ def _require_same_readers(caller: Caller, old: MemoryRecord, operation: operatio
 def _in_the_name_of_its_owner(caller: Caller, record: MemoryRecord) -> AbstractContextManager[None]:
     """Let a curator write a private correction of another person's memory: a proposal, or a text with a secret.
 
-    Row-level security allows the caller to write what they may read.
+    Row-level security would refuse it, because the curator may not read what they write.
     """
     is_hidden = record.visibility == Visibility.PRIVATE and not caller.can_edit_for(record.created_by)
     return identity.service("correction_chains") if is_hidden else nullcontext()

@@ -25,7 +25,7 @@ from knowledge.insights.queries import may_curate
 from knowledge.models import Insight, InsightState
 from knowledge.review import suggested
 from knowledge.review.review_page import effect_of
-from memories.admin.actions import AdminAction, Previews, as_they_are
+from memories.admin.actions import AdminAction, Preview, as_they_are
 from memories.admin.base import (
     ConditionFilter,
     NameSearch,
@@ -79,7 +79,7 @@ def preview_application(caller: Caller, insights: Sequence[Insight]) -> list[Saf
 
 CURATES = ["curate"]
 # How the confirmation page shows what becomes of the rows, for each action.
-PREVIEWS: dict[str, Previews] = {
+PREVIEWS: dict[str, Preview] = {
     "approve": preview_approval,
     "reject": as_they_are,
     "needs_more": as_they_are,

@@ -34,6 +34,9 @@ from knowledge.freshness import own_writes
 from knowledge.insights.lifecycle import require_curator, return_to_review
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState
 
+# The states in which a changeset can be rolled back
+ROLLED_BACK_FROM = (ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED)
+
 
 @dataclass(frozen=True)
 class RolledBack:
@@ -107,7 +110,7 @@ def changeset_to_undo(caller: Caller, changeset_id: UUID | str) -> Changeset:
             gettext("waits for a second approval, so nothing was written: it can be declined (decline_changeset)"),
             field="changeset_id",
         )
-    if changeset.state not in (ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED):
+    if changeset.state not in ROLLED_BACK_FROM:
         raise Conflict(
             gettext("is %(changeset)s: there is nothing to roll back")
             % {"changeset": changeset.get_state_display().lower()},

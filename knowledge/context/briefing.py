@@ -22,6 +22,7 @@ from knowledge.context.attachable import allowed_automatically, attachable
 from knowledge.context.caveats import caveats_for
 from knowledge.entities.call_subject import words_of
 from knowledge.insights import queries
+from knowledge.insights.waiting_edits import IN_FORCE
 from knowledge.models import Insight, InsightState
 from knowledge.news.analyst import CatalogChange, catalog_changes, decided, questions
 from knowledge.news.period import NewsPeriod
@@ -37,7 +38,6 @@ MAX_PAIRS = 15  # maximum number of pairs of them that are compared
 MIN_SHARED_WORDS = 2  # minimum number of words that such a pair shares
 ASKED, DECIDED, CHANGED, CONTESTED = "asked", "decided", "changed", "contested"
 UPSTREAM, CERTAIN, REPOSITORY, NEW = "upstream", "certain", "repository", "new"
-IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
 REPOSITORY_TAG = "repo:"  # a memory with the tag repo:github.com/owner/name is about that repository
 
 
@@ -92,7 +92,10 @@ def brief(caller: Caller, subject: BriefingSubject, since: datetime) -> Briefing
         (CERTAIN, _certain(caller, subject, since)),
         (REPOSITORY, _of_repository(caller, subject)),
         (NEW, _new(caller, subject, since)),
-        (DECIDED, _decided(caller, subject, since)),  # last: what else is said of a memory says more
+        (
+            DECIDED,
+            _decided(caller, subject, since),
+        ),  # last, because each memory is told once, and the other kinds say more about it
     ]
     points: dict[str, list[BriefingPoint]] = {}
     seen: set[Any] = set()

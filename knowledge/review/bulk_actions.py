@@ -14,14 +14,13 @@ from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from knowledge.changesets import rollback
 from knowledge.insights.seen import versions_of
-from knowledge.models import ChangesetState, Insight, InsightState
+from knowledge.models import Insight, InsightState
 from knowledge.review import clarifications, decisions, snooze, suggested
 from knowledge.review.review_page import QUESTIONS, REASONS
 from memories.writing.bulk_actions import ActionInput, BulkAction
 
 Insights = QuerySet[Insight]
 UNDECIDED = Q(state=InsightState.PENDING) | ~Q(pending_edit={})  # including an edit that waits for approval
-RUNNING = (ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED)
 
 
 # -- which rows an action is offered for -----------------------------------------------------------------------
@@ -42,7 +41,7 @@ def _rejectable(caller: Caller, rows: Insights) -> Insights:
     return _of_others(caller, rows).filter(UNDECIDED | Q(state=InsightState.APPROVED))
 
 
-def _unclear(caller: Caller, rows: Insights) -> Insights:
+def _undecided_of_others(caller: Caller, rows: Insights) -> Insights:
     return _of_others(caller, rows).filter(UNDECIDED)
 
 
@@ -119,7 +118,7 @@ INSIGHT_ACTIONS = {
         kind="insight",
         note_missing=gettext_lazy("is missing: the authors need to know what to add"),
         notes=QUESTIONS,
-        offered=_unclear,
+        offered=_undecided_of_others,
         versions=versions_of,
     ),
     "hand_over": BulkAction(
@@ -189,6 +188,6 @@ INSIGHT_ACTIONS = {
         description=gettext_lazy("Restores the previous values in the catalog and returns the insights to review."),
         kind="changeset",
         is_slow=True,
-        offered=_in_states(*RUNNING),
+        offered=_in_states(*rollback.ROLLED_BACK_FROM),
     ),
 }

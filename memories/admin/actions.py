@@ -28,7 +28,7 @@ COMPARED = 200  # maximum number of rows whose state the confirmation page keeps
 SEEN = re.compile(r"seen-[0-9a-f]{32}")  # the field with the token of a row's state
 SHOWN = 20  # maximum number of rows listed on the confirmation page
 
-Previews = Callable[[Caller, Sequence[Any]], Sequence[Any]]
+Preview = Callable[[Caller, Sequence[Any]], Sequence[Any]]
 
 
 def as_they_are(caller: Caller, rows: Sequence[Any]) -> Sequence[Any]:
@@ -40,7 +40,7 @@ class AdminAction:
     """An entry of the menu of actions: the bulk action of this name, and how its confirmation page shows the rows."""
 
     name: str
-    preview: Previews = as_they_are  # returns a text about the effect for each row
+    preview: Preview = as_they_are  # returns a text about the effect for each row
     permissions: Sequence[str] = ()
 
     @property

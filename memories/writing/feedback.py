@@ -31,7 +31,8 @@ from memories.writing.correction_chains import activate, require_in_use
 from memories.writing.revision import revised
 
 MAX_SHOWN = 50
-BY_MARK = re.compile(r"\S+ marked it wrong")  # the beginning of a stale reason that a mark gave
+MARKED = "marked it wrong"
+BY_MARK = re.compile(rf"\S+ {MARKED}")  # the beginning of a stale reason that a mark gave
 
 
 def mark(caller: Caller, operation: MarkFeedback) -> Feedback:
@@ -49,7 +50,7 @@ def mark(caller: Caller, operation: MarkFeedback) -> Feedback:
         _remove_mark(caller, record)
         reason = ""
         if verdict == Verdict.WRONG and _is_decisive(caller, record):
-            reason = f"{caller.email} marked it wrong" + (f": {note}" if note else "")
+            reason = f"{caller.email} {MARKED}" + (f": {note}" if note else "")
             with revised(caller, record, "mark_wrong", note):
                 record.status = Status.STALE
                 record.stale_reason = reason
@@ -70,7 +71,7 @@ def withdraw(caller: Caller, *, record_id: UUID | str) -> None:
 
 
 def drop_withdrawn_reason(record: MemoryRecord) -> None:
-    """Replace the stale reason of a locked record, which is to come back, if its mark was withdrawn meanwhile.
+    """Replace the stale reason that an undo has given back to a locked record, if its mark was withdrawn meanwhile.
 
     Another decisive mark gives the reason then. Without one, the memory is not stale.
     """

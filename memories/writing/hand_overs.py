@@ -191,15 +191,15 @@ def _take_back_memories(caller: Caller, row: HandOver) -> int:
     again = _remembered_again(row)
     ids = [UUID(pk) for pk in row.moved["memories"]]
     returned = set(row.moved["returned"])
-    taken: list[UUID] = []
+    taken: set[UUID] = set()
     for rows in _batches(row.to_owner, ids):
         for record in rows:
             if record.pk.hex in returned:  # the heir was its first owner
                 record.metadata[FIRST_OWNER] = row.to_owner
         _move(caller, rows, row.from_owner, UNDONE)
-        taken += [record.pk for record in rows]
-    _archive(caller, {pk: stays for pk, stays in again.items() if pk in set(taken)})
-    _notify(taken)
+        taken |= {record.pk for record in rows}
+    _archive(caller, {pk: stays for pk, stays in again.items() if pk in taken})
+    _notify(sorted(taken))
     return len(taken)
 
 
@@ -251,7 +251,7 @@ def _archive(caller: Caller, archived: Mapping[UUID, UUID]) -> list[str]:
 
 
 def _restore_duplicates(caller: Caller, row: HandOver) -> None:
-    """Give archived duplicates their earlier state back, unless they were restored or erased, or still are some."""
+    """Give archived facts their earlier state back, unless they were restored or erased, or are still duplicates."""
     ids = [UUID(pk) for pk in row.moved["duplicates"]]
     rows = list(
         MemoryRecord.objects.select_for_update()
