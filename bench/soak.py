@@ -48,7 +48,8 @@ from page_rows import Size
 
 SAMPLE_S = 10.0
 QUIET_S = 300.0  # seconds that the queues have at the end to become as short as before
-UNCHANGED_S = 15.0  # seconds without a shorter queue after which the test data's own work counts as done
+# Seconds without progress after which the work on the test data counts as done; longer than a worker takes to start.
+UNCHANGED_S = 75.0
 EXTRA = {"import": 0.5, "forget": 0.5, "catalog": 1}  # operations of one person a day, besides those of load_model.py
 IMPORTED = 20  # rows of a file
 TABLES_DRAWN = 6
@@ -210,19 +211,24 @@ class Backlog:
         kinds = index_status.coverage(index_status.model())
         return cls(queues, {kind.kind: kind.expected - kind.indexed for kind in kinds})
 
+    @property
+    def size(self) -> int:
+        return sum(self.queues) + sum(self.without_vector.values())
+
     def is_at_most(self, other: Backlog) -> bool:
         return all(mine <= theirs for mine, theirs in zip(self.queues, other.queues, strict=True))
 
 
 def settled() -> Backlog:
-    """Wait until the queues have not become shorter for a while, and return what is left. Test data are left over."""
+    """Wait until the workers have done what there is to do for the test data, and return what is left over."""
     shortest = Backlog.now()
     changed_at = time.monotonic()
     while time.monotonic() < changed_at + UNCHANGED_S:
         time.sleep(1.0)
         found = Backlog.now()
-        if sum(found.queues) < sum(shortest.queues):
-            shortest, changed_at = found, time.monotonic()
+        if found.size < shortest.size:
+            shortest = found
+            changed_at = time.monotonic()
     return shortest
 
 
