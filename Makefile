@@ -17,7 +17,7 @@ endif
 # Tests and commands start Python a hundred times, and each start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run install browser programs check lint messages settings types test test-inside test-outside check-operations costs bench pictures faults interop simulate soak fuzz coverage format \
+.PHONY: help run install browser programs check lint messages settings types test test-inside test-outside check-operations check-failover costs bench pictures faults interop simulate soak fuzz coverage format \
 	lock dist clean
 
 help: ## list the targets
@@ -124,6 +124,9 @@ test-outside: $(VENV)/check ## tests with browsers and servers
 
 check-operations: programs ## tests with several machines, replicas, kills, containers and upgrades
 	@$(BIN)/python -m pytest tests/operations
+
+check-failover: $(VENV)/check ## kill the primary of a cluster with Patroni five times while people work (docs/ha.md; needs patroni, etcd, haproxy, pgbouncer)
+	@$(BIN)/python bench/failover.py $(FAILOVER)
 
 pictures: browser ## take the pictures of the README in an installation with the demo
 	@$(BIN)/python -m tests.e2e.readme_pictures

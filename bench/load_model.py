@@ -43,7 +43,7 @@ from urllib.parse import quote
 import psutil
 import scratch
 from page_data import fill
-from page_rows import CURATOR, SENTENCES, WORDS, Size
+from page_rows import ADMIN, CURATOR, SENTENCES, WORDS, Size
 
 A_DAY = {"context": 30, "recall": 12, "remember": 2, "browse": 8}  # operations of one person
 PEOPLE_PER_CURATOR, DECISIONS_PER_CURATOR = 50, 60
@@ -68,6 +68,7 @@ class World:
     tokens: list[str]
     cookies: list[str]
     curator_token: str
+    admin_token: str
     curator_cookie: str
     memories: list[str]
     urns: list[str]
@@ -136,8 +137,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def started(name: str, *arguments: str) -> Iterator[Group]:
-    """Run a command of manage.py on the database of this run, as the application's role."""
+def started(name: str, *arguments: str, **more: str) -> Iterator[Group]:
+    """Run a command of manage.py on the database of this run, as the application's role.
+
+    `more` are environment variables, such as another DATABASE_URL.
+    """
     from django.conf import settings  # noqa: PLC0415 - after setup()
 
     from memory_project.operating.postgres.server import APPLICATION  # noqa: PLC0415 - after setup()
@@ -147,7 +151,7 @@ def started(name: str, *arguments: str) -> Iterator[Group]:
         database = settings.DATABASES["default"]
         environment["DATABASE_URL"] = f"postgresql://{APPLICATION}@/{database['NAME']}?host={database['HOST']}"
     command = [sys.executable, "-W", "ignore", str(scratch.ROOT / "manage.py"), *arguments]
-    process = subprocess.Popen(command, env=environment, cwd=scratch.ROOT)
+    process = subprocess.Popen(command, env={**environment, **more}, cwd=scratch.ROOT)
     try:
         yield Group(name, psutil.Process(process.pid))
     finally:
@@ -190,7 +194,8 @@ def world(people: int) -> World:
         return f"{settings.SESSION_COOKIE_NAME}={session.session_key}"
 
     def token(user: User) -> str:
-        return create_token(system_caller(), user=user, name="bench")[1]
+        # with the right that setting up webhooks and subscriptions needs
+        return create_token(system_caller(), user=user, name="bench", rights=["administer"])[1]
 
     users = [User.objects.get(email=f"owner{number}@bench.example") for number in range(people)]
     curator = User.objects.get(email=CURATOR)
@@ -200,6 +205,7 @@ def world(people: int) -> World:
         tokens=[token(user) for user in users],
         cookies=[cookie(user) for user in users],
         curator_token=token(curator),
+        admin_token=token(User.objects.get(email=ADMIN)),
         curator_cookie=cookie(curator),
         memories=[str(pk) for pk in shared.values_list("pk", flat=True)[:500]],
         urns=[urns[0] for urns in shared.values_list("entity_urns", flat=True)[:500]],
@@ -218,6 +224,7 @@ class Clients:
         self.times: dict[str, list[float]] = {}  # ms by operation
         self.errors: dict[str, int] = {}
         self.examples: dict[str, str] = {}  # operation → its first error
+        self.approved: list[str] = []  # insights
 
     async def replay(self, calls: Sequence[Call]) -> None:
         import httpx2  # noqa: PLC0415 - after setup()
@@ -265,9 +272,12 @@ class Clients:
             return problem
         if not self.world.pending:
             return ""  # all are decided, so the curator only looks
-        body = {"insight_ids": [self.world.pending.pop()]}
+        insight = self.world.pending.pop()
         headers = {"Authorization": f"Bearer {self.world.curator_token}"}
-        return _problem(await client.post("/api/v1/insights/approve/", json=body, headers=headers))
+        approved = await client.post("/api/v1/insights/approve/", json={"insight_ids": [insight]}, headers=headers)
+        if not (problem := _problem(approved)):
+            self.approved.append(insight)
+        return problem
 
     async def _tool(self, client: Any, call: Call, name: str, arguments: dict[str, Any]) -> str:
         params = {"name": name, "arguments": arguments}

@@ -2,10 +2,11 @@
 
     python bench/soak.py [--minutes 60] [--people 40] [--memories 20000] [--seed 7] [--out bench/results/soak]
 
-The people and their agents work as in load_model.py, a day in these minutes. Besides, colleagues import files, forget
-memories and restore them, and others change the catalog. Every SAMPLE_S seconds, the size of each process,
-the connections, temporary files, tables and queues are read. The curves are written to OUT.svg, the samples to
-OUT.json, and the slope of each curve after the first third is printed.
+The people and their agents work as in load_model.py, a day in these minutes. Besides, colleagues import files, archive
+memories together and undo that, curators apply what they approved to a DataHub that fails at times, others change
+the catalog, a program gets each event by webhook, and a handbook is subscribed to. Every SAMPLE_S seconds, the size of
+each process, the connections, temporary files, tables, queues and open cases are read. The curves are written to
+OUT.svg, the samples to OUT.json, and the slope of each curve after the first third is printed.
 
 At the end, when the queues are as short as before, three rules are checked on the whole database; the command ends
 with status 1 if one is broken: each acknowledged memory is there, nobody reads a memory of others that is not shared
@@ -28,8 +29,10 @@ from typing import Any
 
 import psutil
 import scratch
+import soak_systems
 from curves import Chart, Line, drawing
 from load_model import (
+    TIMEOUT_S,
     Call,
     Clients,
     Group,
@@ -45,13 +48,17 @@ from load_model import (
 )
 from page_data import fill
 from page_rows import Size
+from soak_systems import Systems
 
 SAMPLE_S = 10.0
 QUIET_S = 300.0  # seconds that the queues have at the end to become as short as before
 # Seconds without progress after which the work on the test data counts as done; longer than a worker takes to start.
 UNCHANGED_S = 75.0
-EXTRA = {"import": 0.5, "forget": 0.5, "catalog": 1}  # operations of one person a day, besides those of load_model.py
+# operations of one person a day, besides those of load_model.py
+EXTRA = {"import": 0.5, "bulk": 0.5, "catalog": 1, "apply": 0.75, "sync": 0.25}
+EVENTS = ["insight.captured", "insight.decided", "insight.applied", "memory.stale", "memory.verified"]
 IMPORTED = 20  # rows of a file
+AT_ONCE = 50  # memories of a bulk action
 TABLES_DRAWN = 6
 SIZES = """
     SELECT relname, pg_total_relation_size(oid) FROM pg_class
@@ -60,8 +67,13 @@ STATE = """
     SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()),
            (SELECT temp_bytes FROM pg_stat_database WHERE datname = current_database()),
            (SELECT count(*) FROM index_jobs WHERE status IN ('pending', 'running')),
-           (SELECT count(*) FROM django_q_ormq), (SELECT count(*) FROM jobs WHERE ended_at IS NULL)"""
-QUEUES = ("vectors to compute", "tasks", "jobs")
+           (SELECT count(*) FROM django_q_ormq), (SELECT count(*) FROM jobs WHERE ended_at IS NULL),
+           (SELECT count(*) FROM webhook_deliveries WHERE state = 'waiting'),
+           (SELECT count(*) FROM memory_records WHERE status = 'stale'),
+           (SELECT count(*) FROM insights WHERE state = 'pending'),
+           (SELECT count(*) FROM changesets WHERE state IN ('planned', 'partial'))"""
+QUEUES = ("vectors to compute", "tasks", "jobs", "deliveries")
+CASES = ("stale memories", "insights to review", "changesets written in part")
 
 
 @dataclass
@@ -85,12 +97,30 @@ class Samples:
 
 
 class Company(Clients):
-    """The clients of load_model.py, who also import files, forget and change the catalog."""
+    """The clients of load_model.py, who also import files, archive memories together and change the catalog."""
 
-    def __init__(self, url: str, people: Any, seed: int) -> None:
+    def __init__(self, url: str, people: Any, seed: int, systems: Systems) -> None:
         super().__init__(url, people, seed)
+        self.systems = systems
         self.acknowledged: list[str] = []  # ids of memories whose writing was answered
         self.recent: list[tuple[str, float]] = []  # operation and ms of the calls since the last sample
+        self.unfinished: list[str] = []  # changesets that were written in part
+        self.subscription = ""
+
+    async def set_up(self) -> None:
+        """Register the program of each fifth person, and subscribe to the handbook."""
+        import httpx2  # noqa: PLC0415 - after setup()
+
+        webhook = {"name": "Chat", "url": self.systems.webhook_url, "kinds": EVENTS}
+        handbook = {"name": "Handbook", "kind": "folder", "location": str(self.systems.handbook), "interval_min": 5}
+        self.systems.write_page(random.Random(self.seed))
+        async with httpx2.AsyncClient(base_url=self.url, timeout=TIMEOUT_S) as client:
+            for token in self.world.tokens[::5]:
+                answer = await client.post("/api/v1/webhooks/", json=webhook, headers=_bearer(token))
+                answer.raise_for_status()
+            answer = await client.post("/api/v1/subscriptions/", json=handbook, headers=_bearer(self.world.admin_token))
+            answer.raise_for_status()
+            self.subscription = answer.json()["id"]
 
     async def _send(self, client: Any, call: Call, dice: random.Random, start: float) -> None:
         before = len(self.times.get(call.operation, []))
@@ -111,32 +141,84 @@ class Company(Clients):
         response = await client.post("/api/v1/imports/", files=files, headers=self._token(call))
         return "" if response.status_code < 300 else f"{response.status_code} {response.text}"
 
-    async def _forget(self, client: Any, call: Call, dice: random.Random) -> str:
-        """Forget three of one's newest memories, and restore them."""
-        headers = self._token(call)
-        listed = await client.get("/api/v1/memories/", headers=headers)
-        if listed.status_code >= 300:
-            return f"{listed.status_code} {listed.text}"
-        for memory in listed.json()["items"][:3]:
-            for verb in ("forget", "restore"):
-                address = f"/api/v1/memories/{memory['id']}/{verb}/"
-                response = await client.post(address, json={}, headers=headers)
-                if response.status_code >= 500:
-                    return f"{response.status_code} {response.text}"
-        return ""
+    async def _bulk(self, client: Any, call: Call, dice: random.Random) -> str:
+        return await asyncio.to_thread(archive_and_undo, f"owner{call.person}@bench.example")
 
     async def _catalog(self, client: Any, call: Call, dice: random.Random) -> str:
-        await asyncio.to_thread(change_catalog, dice.choice(self.world.urns), dice.randrange(10))
+        self.systems.change_catalog(dice.choice(self.world.urns), dice.randrange(10))
+        return ""
+
+    async def _sync(self, client: Any, call: Call, dice: random.Random) -> str:
+        self.systems.write_page(dice)
+        address = f"/api/v1/subscriptions/{self.subscription}/runs/"
+        response = await client.post(address, json={}, headers=_bearer(self.world.admin_token))
+        return (
+            "" if response.status_code < 300 or response.status_code == 409 else _text(response)
+        )  # 409: one is running
+
+    async def _apply(self, client: Any, call: Call, dice: random.Random) -> str:
+        """Write an approved insight to the catalog, or finish what a fault has stopped. Roll back one of three."""
+        headers = _bearer(self.world.curator_token)
+        if self.unfinished:
+            changeset = self.unfinished.pop()
+            response = await client.post(f"/api/v1/changesets/{changeset}/resume/", json={}, headers=headers)
+        elif self.approved:
+            insight = self.approved.pop(0)
+            shown = (await client.get(f"/api/v1/insights/{insight}/", headers=headers)).json()
+            changes = [
+                {"change_type": action["action_type"], "target": action["target"], "detail": action["detail"]}
+                for action in shown["suggested_actions"]
+            ]
+            body = {"insight_ids": [insight], "changes": changes, "entity_urn": shown["entity_urns"][0]}
+            response = await client.post("/api/v1/changesets/", json=body, headers=headers)
+        else:
+            return ""
+        if response.status_code >= 300:
+            # a refusal of the catalog is the fault of the systems
+            return "" if response.status_code in (502, 503) else _text(response)
+        answer = response.json()
+        changeset = answer["changeset_id"]
+        if answer["state"] == "partial":
+            self.unfinished.append(changeset)
+        elif dice.randrange(3) == 0:
+            address = f"/api/v1/changesets/{changeset}/roll-back/"
+            response = await client.post(address, json={"skip_conflicts": True}, headers=headers)
+            return "" if response.status_code < 300 or response.status_code in (502, 503) else _text(response)
         return ""
 
 
-def change_catalog(urn: str, number: int) -> None:
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _text(response: Any) -> str:
+    return f"{response.status_code} {response.text}"
+
+
+def archive_and_undo(email: str) -> str:
+    """Archive the newest memories of a person in one bulk action, and undo it. Returns what went wrong."""
+    from django.contrib.auth import get_user_model  # noqa: PLC0415 - after setup()
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - after setup()
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
+    from memories.models import MemoryRecord  # noqa: PLC0415 - after setup()
+    from memories.writing import bulk_actions  # noqa: PLC0415 - after setup()
 
-    LocalCatalog().put(urn, "deprecation", {"deprecated": number == 0, "note": f"Note {number}", "actor": "others"}, {})
-    connection.close()  # of this thread
+    try:
+        caller = build_caller(get_user_model().objects.get(email=email), channel="bench")
+        own = MemoryRecord.objects.filter(created_by=email, status="active").order_by("-created_at")
+        ids = list(own.values_list("pk", flat=True)[:AT_ONCE])
+        batch = bulk_actions.start(caller, act="forget", unit_ids=ids)
+        deadline = time.monotonic() + QUIET_S
+        while not batch.finished_at:
+            if time.monotonic() > deadline:
+                return f"the batch {batch.pk} has not ended in {QUIET_S:g} s"
+            time.sleep(0.5)
+            batch.refresh_from_db()
+        bulk_actions.undo(caller, batch_id=batch.pk)
+    finally:
+        connection.close()  # of this thread
+    return ""
 
 
 def calls_of(people: int, seconds: float, seed: int) -> list[Call]:
@@ -157,14 +239,14 @@ def read_database(samples: Samples, at: float) -> None:
 
     with connection.cursor() as cursor:
         cursor.execute(STATE)
-        connections, temporary, *queues = cursor.fetchone()
+        connections, temporary, *lengths = cursor.fetchone()
         cursor.execute(SIZES)
         for table, size in cursor.fetchall():
             samples.add(f"table {table}", at, size / 1e6)
     samples.add("connections", at, connections)
     samples.add("temporary files, MB", at, float(temporary) / 1e6)
-    for name, length in zip(QUEUES, queues, strict=True):
-        samples.add(f"queue {name}", at, length)
+    for name, length in zip([*QUEUES, *CASES], lengths, strict=True):
+        samples.add(f"{'queue' if name in QUEUES else 'cases'} {name}", at, length)
 
 
 def read_processes(samples: Samples, groups: Sequence[Group], at: float) -> None:
@@ -207,7 +289,7 @@ class Backlog:
 
         with connection.cursor() as cursor:
             cursor.execute(STATE)
-            queues = cursor.fetchone()[2:]
+            queues = cursor.fetchone()[2 : 2 + len(QUEUES)]
         kinds = index_status.coverage(index_status.model())
         return cls(queues, {kind.kind: kind.expected - kind.indexed for kind in kinds})
 
@@ -282,9 +364,10 @@ def charts(samples: Samples) -> list[Chart]:
         Chart("Memory of processes, MB", lines("memory ")),
         Chart("Open files", lines("files ")),
         Chart("Connections", lines("connections")),
-        Chart("Temporary files, MB", lines("temporary")),
+        Chart("Temporary files written, MB", lines("temporary")),
         Chart("Tables that grow most, with indexes, MB", tables),
         Chart("Queues", lines("queue ")),
+        Chart("Open cases", lines("cases ")),
         Chart("Median of the calls in ten seconds, ms", lines("p50 ")),
         Chart("95th percentile, ms", lines("p95 ")),
     ]
@@ -319,15 +402,18 @@ def main() -> int:
     samples = Samples()
     with scratch.database(), ExitStack() as stack:
         fill(Size(options.memories, owners=500))  # the data name owners up to number 499
+        systems = stack.enter_context(soak_systems.running())
+        systems.load_catalog()
         people, port = world(options.people), free_port()
         groups = [
-            stack.enter_context(started("web", "serve", "--port", str(port))),
-            stack.enter_context(started("worker", "qcluster")),
+            stack.enter_context(started("web", "serve", "--port", str(port), **systems.settings)),
+            stack.enter_context(started("worker", "qcluster", **systems.settings)),
             *postgres(),
         ]
         wait_until_ready(port)
         before = settled()  # the texts of the test data get their vectors first
-        company = Company(f"http://localhost:{port}", people, options.seed)
+        company = Company(f"http://localhost:{port}", people, options.seed, systems)
+        asyncio.run(company.set_up())
         print(f"{len(calls):,} calls of {options.people} people in {options.minutes:g} minutes", flush=True)
 
         began = time.perf_counter()

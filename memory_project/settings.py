@@ -62,7 +62,7 @@ DRAIN_TIMEOUT_S = env.number("DRAIN_TIMEOUT_S", 30, 1, 3_600)  # seconds that ru
 _secret_key = env.text("SECRET_KEY")
 SECRET_KEY_IS_SET = bool(_secret_key)
 SECRET_KEY = SimpleLazyObject(lambda: _secret_key or load_secret_key(COMMONPLACE_HOME / "secret_key"))
-# earlier keys, comma-separated, whose sessions and links stay valid
+# earlier keys, or the next one, comma-separated: what they have signed and encrypted is read
 SECRET_KEY_FALLBACKS = env.list_of_strings("SECRET_KEY_FALLBACKS")
 
 # -- monitoring ------------------------------------------------------------------------------------------

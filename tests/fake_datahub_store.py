@@ -51,10 +51,9 @@ class Store:
     def latest(self, urn: str, aspects: set[str] | None = None, lagging: bool = False) -> dict[str, Any]:
         """Return the latest aspects in the server's format. With `lagging`, ignore versions written by changesets."""
         response = {}
-        for (entity, aspect), versions in self.versions.items():
-            if entity != urn or (aspects is not None and aspect not in aspects):
-                continue
-            rows = list(enumerate(versions, 1))
+        names = {aspect for entity, aspect in self.versions if entity == urn} if aspects is None else aspects
+        for aspect in names:
+            rows = list(enumerate(self.versions.get((urn, aspect), ()), 1))
             if lagging:
                 rows = [row for row in rows if not str(row[1][1].get("runId", "")).startswith("cs-")]
             if rows and rows[-1][1][0] is not None:

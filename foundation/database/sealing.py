@@ -19,16 +19,23 @@ from django.db.models import Model
 
 
 def seal(values: Mapping[str, Any]) -> str:
-    return _cipher().encrypt(json.dumps(values).encode()).decode()
+    return _cipher(str(settings.SECRET_KEY)).encrypt(json.dumps(values).encode()).decode()
 
 
 def unseal(text: str, key: str = "") -> dict[str, Any] | None:
-    """Return the values, or None if they were encrypted with another key than `key`, by default SECRET_KEY."""
-    try:
-        values: dict[str, Any] = json.loads(_cipher(key).decrypt(text.encode()))
-    except InvalidToken:
-        return None
-    return values
+    """Return the values, or None if they were encrypted with other keys: `key`, or secret_keys()."""
+    for each in [key] if key else secret_keys():
+        try:
+            values: dict[str, Any] = json.loads(_cipher(each).decrypt(text.encode()))
+        except InvalidToken:
+            continue
+        return values
+    return None
+
+
+def secret_keys() -> list[str]:
+    """Return SECRET_KEY and its fallbacks. While the key is changed, some processes have the new one, some the old."""
+    return [str(settings.SECRET_KEY), *map(str, settings.SECRET_KEY_FALLBACKS)]
 
 
 def sealed_columns() -> Iterator[tuple[type[Model], str]]:
@@ -38,8 +45,6 @@ def sealed_columns() -> Iterator[tuple[type[Model], str]]:
             yield model, column
 
 
-def _cipher(key: str = "") -> Fernet:
-    derived = HKDF(SHA256(), 32, salt=None, info=b"commonplace upstream credentials").derive(
-        (key or str(settings.SECRET_KEY)).encode()
-    )
+def _cipher(key: str) -> Fernet:
+    derived = HKDF(SHA256(), 32, salt=None, info=b"commonplace upstream credentials").derive(key.encode())
     return Fernet(base64.urlsafe_b64encode(derived))

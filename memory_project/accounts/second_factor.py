@@ -10,13 +10,14 @@ from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.internal.flows.login import get_authentication_records
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
-from cryptography.fernet import Fernet, InvalidToken
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 from django.contrib.auth import authenticate
 from django.http import HttpRequest, HttpResponse
 
+from foundation.database import sealing
 from memory_project.models import User
 from memory_project.web.middleware import error_response
 
@@ -52,11 +53,12 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ha
 
 class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]  # allauth has no types
     def encrypt(self, text: str) -> str:
-        return _cipher().encrypt(text.encode()).decode()
+        return _cipher(str(settings.SECRET_KEY)).encrypt(text.encode()).decode()
 
     def decrypt(self, encrypted_text: str) -> str:
         try:
-            return _cipher().decrypt(encrypted_text.encode()).decode()
+            ciphers = MultiFernet([_cipher(key) for key in sealing.secret_keys()])
+            return ciphers.decrypt(encrypted_text.encode()).decode()
         except InvalidToken:
             # SECRET_KEY has changed. With a random secret no code is right, whereas with an empty one anybody could
             # compute the code. An admin resets the second factor.
@@ -71,10 +73,8 @@ class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]  # allauth h
         return not (is_last and is_required_for(authenticator.user))
 
 
-def _cipher(key: str = "") -> Fernet:
-    derived = HKDF(SHA256(), 32, salt=None, info=b"commonplace second factors").derive(
-        (key or str(settings.SECRET_KEY)).encode()
-    )
+def _cipher(key: str) -> Fernet:
+    derived = HKDF(SHA256(), 32, salt=None, info=b"commonplace second factors").derive(key.encode())
     return Fernet(base64.urlsafe_b64encode(derived))
 
 
@@ -88,7 +88,7 @@ def encrypted_anew(value: Any, old: str) -> Any:
         text = _cipher(old).decrypt(value.encode())
     except InvalidToken:
         return value
-    return _cipher().encrypt(text).decode()
+    return _cipher(str(settings.SECRET_KEY)).encrypt(text).decode()
 
 
 def is_required_for(user: User) -> bool:

@@ -268,3 +268,23 @@ def test_an_open_connection_that_does_not_respond_is_given_up(
     assert isinstance(caught.value.__cause__, DatabaseAway)
     assert "does not respond" in str(caught.value)
     assert MemoryRecord.objects.count() == 0
+
+
+def test_a_server_with_another_time_zone_gets_ours_without_preparing_a_statement(
+    pooler: PgBouncer, alice: Caller
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER ROLE CURRENT_USER SET timezone = 'Asia/Tokyo'")
+    connection.close()
+    pooler.stop()
+    pooler.start()
+    try:
+        for _ in range(2 * SERVER_CONNECTIONS):  # two clients on each of the server's connections
+            other = connection.copy()
+            with identity.acting_as(alice), other.cursor() as cursor:
+                cursor.execute("SHOW timezone")
+                assert cursor.fetchone() == ("UTC",)
+            other.close()
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER ROLE CURRENT_USER RESET timezone")

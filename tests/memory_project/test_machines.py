@@ -28,6 +28,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django_q.conf import Conf
 from django_q.models import OrmQ
+from django_q.signing import SignedPackage
 from django_q.tasks import async_task
 
 from foundation.database import sealing
@@ -41,6 +42,7 @@ from memory_project.exchange.imports import staging
 from memory_project.exchange.imports.models import Import
 from memory_project.mcp.gateway.models import StoredCredential
 from memory_project.models import User
+from memory_project.notifications.webhooks import signing
 from memory_project.operating.doctor import table_facts
 from memory_project.operating.shared import key_change, secret_key_check, shared_cache, shared_files
 from memory_project.operating.shared.migration_lock import single_migration
@@ -84,6 +86,14 @@ def test_a_server_that_started_while_the_database_was_away_is_not_healthy_with_a
     assert (response.status_code, response.json()["status"]) == (503, "this machine has another secret key")
 
 
+def test_what_earlier_versions_have_stored_is_recognized(settings: Any) -> None:
+    settings.SECRET_KEY = "the first key"
+    stored = "105ac38549d5570d978975d22a059c8950ee8fb47082228db525162e11c23df7"
+    assert secret_key_check.fingerprint("the first key") == stored
+    assert secret_key_check.is_own(stored)
+    assert signing.secret_of("nonce") == "whsec_0Y7OivyyIK8aZeKZg9Nur6YYA5QvPCP07jviA+exhUw="
+
+
 def test_the_fingerprint_does_not_contain_the_key_and_is_set_once(first_key: str, settings: Any) -> None:
     settings.SECRET_KEY = "another key"
     secret_key_check.store()
@@ -114,9 +124,39 @@ def test_a_change_of_the_key_encrypts_and_signs_anew(
     assert sealing.unseal(StoredCredential.objects.get().sealed) == {"secret": "abc"}
     assert [row.task["func"] for row in OrmQ.objects.all()] == ["memories.tasks.close_gaps"]
     secret_key_check.refuse_other_key()
+    assert list(key_change.change_key().values()) == [0, 0, 0, 0]
+    settings.SECRET_KEY_FALLBACKS = []
     with pytest.raises(Invalid) as refusal:
         key_change.change_key()
     assert refusal.value.field == "SECRET_KEY"
+
+
+def test_what_a_process_with_the_other_key_encrypts_while_the_key_is_changed_is_read_and_changed_later(
+    first_key: str, alice_user: User, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    OrmQ.objects.all().delete()
+    use("the second key", settings, monkeypatch)
+    settings.SECRET_KEY_FALLBACKS = [first_key]
+    key_change.change_key()
+    # a process that was told of the new key, but still signs with the first one
+    use(first_key, settings, monkeypatch)
+    settings.SECRET_KEY_FALLBACKS = ["the second key"]
+    secret_key_check.refuse_other_key()
+    TOTP.activate(alice_user, SECRET)
+    sealed = sealing.seal({"secret": "abc"})
+    async_task("memories.tasks.close_gaps")
+
+    use("the second key", settings, monkeypatch)
+    settings.SECRET_KEY_FALLBACKS = [first_key]
+    assert sealing.unseal(sealed) == {"secret": "abc"}
+    secret = Authenticator.objects.get(type="totp").data["secret"]
+    assert SecondFactorAdapter().decrypt(secret) == SECRET
+    [(_, payload)] = KeepingBroker().dequeue() or []
+    assert SignedPackage.loads(payload)["func"] == "memories.tasks.close_gaps"
+    assert list(key_change.change_key().values()) == [1, 0, 1, 0]
+    settings.SECRET_KEY_FALLBACKS = []
+    secret = Authenticator.objects.get(type="totp").data["secret"]
+    assert SecondFactorAdapter().decrypt(secret) == SECRET
 
 
 # -- migrations --------------------------------------------------------------------------------------------

@@ -7,16 +7,10 @@ import json
 import os
 import shutil
 import signal
-import socket
-import subprocess
-import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
 import anyio
 import httpx2
@@ -25,9 +19,9 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from memory_project.operating.postgres.server import APPLICATION, DATABASE, OWNER, SUPERUSER, EmbeddedPostgres
+from memory_project.operating.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres
 from tests.e2e.prepared_homes import prepared_home
-from tests.e2e.processes import ROOT, START_WITHIN_S, command, environment
+from tests.operations.machines import QUEUE, Machine, is_healthy, machine, until
 
 TASKS_EACH = 20
 # Creates a person with a session and a token. Schedules would only take time here.
@@ -45,78 +39,6 @@ browser.force_login(person, "django.contrib.auth.backends.ModelBackend")
 token = create_token(system_caller(), user=person, name="agent")[1]
 print(json.dumps({"session": browser.cookies["sessionid"].value, "token": token}))
 """
-# each script is a process of its own, and starting one takes seconds
-QUEUE = """
-from django_q.tasks import async_task
-for number in range(%s):
-    async_task("tests.operations.noted_tasks.note", %r, f"%s {number}")
-"""
-
-
-@dataclass
-class Machine:
-    home: Path
-    port: int
-    database: Path  # the folder of the server's socket
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        at = f"@{quote(str(self.database), safe='')}/{DATABASE}"
-        urls = {
-            "DATABASE_URL": f"postgres://{APPLICATION}{at}",
-            "DATABASE_OWNER_URL": f"postgres://{OWNER}{at}",
-            "COMMONPLACE_FILES": str(self.home.parent / "files"),
-        }
-        return {**environment(self.home, self.port), **urls}
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command(*arguments), env=self.environment, cwd=ROOT, capture_output=True, text=True)
-
-    def script(self, code: str) -> str:
-        done = self.run("shell", "--no-imports", "-c", code)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        with open(self.home / f"{arguments[0]}.log", "wb") as log:
-            process = subprocess.Popen(
-                command(*arguments), env=self.environment, cwd=ROOT, stdout=log, stderr=log, process_group=0
-            )
-        self.processes.append(process)
-        return process
-
-    def stop(self) -> None:
-        for process in self.processes:
-            if process.poll() is None:
-                process.terminate()
-        for process in self.processes:
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-
-    def log(self, name: str) -> str:
-        return (self.home / f"{name}.log").read_text()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def machine(home: Path, database: Path) -> Iterator[Machine]:
-    machine = Machine(home, free_port(), database)
-    try:
-        yield machine
-    finally:
-        machine.stop()
 
 
 @pytest.fixture(scope="module")
@@ -131,20 +53,6 @@ def machines() -> Iterator[tuple[Machine, Machine, Machine]]:
         shutil.copy(home / "secret_key", homes[1] / "secret_key")
         first, second, third = (stack.enter_context(machine(folder, server.socket_dir)) for folder in homes)
         yield first, second, third
-
-
-def until(condition: Any, what: str) -> None:
-    deadline = time.monotonic() + START_WITHIN_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-
-
-def is_healthy(machine: Machine) -> bool:
-    try:
-        return httpx2.get(f"{machine.url}/healthz", timeout=5).status_code == 200
-    except httpx2.HTTPError:
-        return False
 
 
 def test_two_homes_share_a_database_and_lose_nothing(machines: tuple[Machine, Machine, Machine]) -> None:

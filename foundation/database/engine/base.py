@@ -245,10 +245,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def _configure_connection(self, connection: Any) -> bool:
         """Prepare no statements on a connection of a pooler. Django and its pool call this for each new connection."""
-        must_commit = super()._configure_connection(connection)  # type: ignore[misc]  # the stubs lack it
         setattr(connection, POOLED, is_pooled(connection))
         if getattr(connection, POOLED):
             connection.prepare_threshold = None
+        # Django sets the time zone where the server has another one, which is the first statement with an identity.
+        must_commit = super()._configure_connection(connection)  # type: ignore[misc]  # the stubs lack it
         return bool(must_commit) or not connection.autocommit
 
     def _set_autocommit(self, autocommit: bool) -> None:

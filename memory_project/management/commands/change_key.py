@@ -9,12 +9,16 @@ from memory_project.operating.shared import key_change
 
 class Command(BaseCommand):
     help = (
-        "Make SECRET_KEY the key of the database. Stop all processes, put the earlier key into SECRET_KEY_FALLBACKS "
-        "and the new one into SECRET_KEY (or delete COMMONPLACE_HOME/secret_key for a random one), and run this once."
+        "Make SECRET_KEY the key of the database. Put the earlier key into SECRET_KEY_FALLBACKS and the new one into "
+        "SECRET_KEY (or delete COMMONPLACE_HOME/secret_key for a random one), run this, restart all processes with "
+        "both settings, and run it again."
     )
     requires_system_checks = ()  # they would report the other key
 
     def handle(self, **options: Any) -> None:
         for name, count in key_change.change_key().items():
             self.stdout.write(f"{name}: {count}")
-        self.stdout.write("Give the same SECRET_KEY and SECRET_KEY_FALLBACKS to all machines, and start them again.")
+        self.stdout.write(
+            "Restart all processes with the same SECRET_KEY and SECRET_KEY_FALLBACKS, and repeat this command for what "
+            "they have encrypted meanwhile."
+        )

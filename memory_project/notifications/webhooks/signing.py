@@ -12,6 +12,8 @@ from standardwebhooks import Webhook
 
 from memory_project.notifications.webhooks.models import Endpoint
 
+# Goes into each secret. It was the name of a module once and never changes, because owners keep the secrets.
+SALT = "memory_project.webhooks.secret"
 OVERLAP = timedelta(days=1)  # after a rotation, requests are signed with the previous secret, too
 
 
@@ -20,7 +22,7 @@ def new_nonce() -> str:
 
 
 def secret_of(nonce: str) -> str:
-    key = salted_hmac("memory_project.notifications.webhooks.secret", nonce, algorithm="sha256").digest()
+    key = salted_hmac(SALT, nonce, algorithm="sha256").digest()
     return f"whsec_{base64.b64encode(key).decode()}"
 
 

@@ -22,23 +22,23 @@ from memory_project.operating.shared import secret_key_check
 def change_key() -> dict[str, int]:
     """Replace the key that the database knows by SECRET_KEY, in one transaction.
 
-    Returns the numbers of rows by what they are. Raises Invalid if SECRET_KEY is the database's key already, or if
-    SECRET_KEY_FALLBACKS does not contain the earlier key.
+    Processes may run meanwhile. What they still encrypt and sign with an earlier key is changed by the next call.
+    Returns the numbers of rows by what they are. Raises Invalid if SECRET_KEY is the database's key already and there
+    are no earlier ones, or if SECRET_KEY_FALLBACKS does not contain the database's key.
     """
-    new = str(settings.SECRET_KEY)
+    earlier = [str(key) for key in settings.SECRET_KEY_FALLBACKS]
     known = secret_key_check.stored()
-    if known and secret_key_check.is_own(known):
-        raise Invalid("is the key of this database already; set the new one first", field="SECRET_KEY")
-    old = next((key for key in settings.SECRET_KEY_FALLBACKS if secret_key_check.fingerprint(key) == known), None)
-    if old is None:
+    if known and not secret_key_check.is_own(known):
         raise Invalid("does not contain the earlier key of this database", field="SECRET_KEY_FALLBACKS")
+    if known and not earlier:
+        raise Invalid("is the key of this database already; set the new one first", field="SECRET_KEY")
     with transaction.atomic():
         changed = {
-            "second factors": _second_factors(old),
-            "credentials for upstream servers": _credentials(old),
-            "queued tasks": _tasks(old),
+            "second factors": sum(map(_second_factors, earlier)),
+            "credentials for upstream servers": sum(map(_credentials, earlier)),
+            "queued tasks": sum(map(_tasks, earlier)),
         }
-        secret_key_check.replace(new)
+        secret_key_check.replace(str(settings.SECRET_KEY))
     return changed | {"webhook endpoints whose secret must be rotated": Endpoint.objects.count()}
 
 

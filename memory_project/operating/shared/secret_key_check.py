@@ -15,18 +15,22 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django_q.conf import Conf
 
+from foundation.database import sealing
 from memory_project.operating.shared.models import InstallationFact
 
 FACT = "key_fingerprint"
+# Goes into the fingerprint. It was the name of a module once and never changes, because fingerprints are stored.
+SALT = "memory_project.machines.key"
+OTHER_SALT = "memory_project.operating.shared.key"  # of fingerprints that were stored in the last days of November 2026
 
 
 class OtherKey(ImproperlyConfigured):
     """This process has another secret key than the installation. The message is one line for the operator."""
 
 
-def fingerprint(key: str) -> str:
+def fingerprint(key: str, salt: str = SALT) -> str:
     """Return a keyed hash, from which the key can't be computed."""
-    return salted_hmac("memory_project.operating.shared.key", FACT, secret=key, algorithm="sha256").hexdigest()
+    return salted_hmac(salt, FACT, secret=key, algorithm="sha256").hexdigest()
 
 
 def has_table() -> bool:
@@ -43,7 +47,9 @@ def stored() -> str:
 
 
 def is_own(found: str) -> bool:
-    return not found or hmac.compare_digest(found, fingerprint(str(settings.SECRET_KEY)))
+    """Return whether this process has the key, at least among its fallbacks: the others may change it while it runs."""
+    known = [fingerprint(key, salt) for key in sealing.secret_keys() for salt in (SALT, OTHER_SALT)]
+    return not found or any(hmac.compare_digest(found, each) for each in known)
 
 
 def refuse_other_key() -> None:

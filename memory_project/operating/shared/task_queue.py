@@ -15,11 +15,13 @@ from time import sleep
 from typing import Any
 
 from django.utils import timezone
+from django_q import core_signing
 from django_q.brokers.orm import ORM
 from django_q.conf import Conf
 from django_q.models import OrmQ
-from django_q.signing import BadSignature, SignedPackage
+from django_q.signing import BadSignature, PickleSerializer, SignedPackage
 
+from foundation.database import sealing
 from memory_project.operating.shared.models import UnreadableTask
 
 log = logging.getLogger(__name__)
@@ -53,7 +55,7 @@ class KeepingBroker(ORM):  # type: ignore[misc]  # django-q has no types
                 mark(row.pk, problem)
             # another worker may have been faster
             elif waiting.filter(pk=row.pk, lock=row.lock).update(lock=self.timeout(row)):
-                claimed.append((row.pk, row.payload))
+                claimed.append((row.pk, signed_with_own_key(row.payload)))
         return claimed
 
     def fail(self, task_id: int) -> None:
@@ -64,7 +66,7 @@ class KeepingBroker(ORM):  # type: ignore[misc]  # django-q has no types
 def problem_of(payload: str) -> str:
     """Return why this process can't run a task, or "" if it can."""
     try:
-        task = SignedPackage.loads(payload)
+        task = task_of(payload)
     except BadSignature:
         return "is signed with another secret key"
     except Exception as error:  # unpickling imports names, and can raise anything
@@ -75,6 +77,26 @@ def problem_of(payload: str) -> str:
     if isinstance(function, str) and is_new and not _is_known(function):
         return f"needs the function {function[:200]}, which this version does not have"
     return ""
+
+
+def task_of(payload: str) -> dict[str, Any]:
+    """Return the task. Raises BadSignature if it is signed with none of the keys that this process knows."""
+    for key in sealing.secret_keys():
+        try:
+            task: dict[str, Any] = core_signing.loads(payload, key=key, salt=Conf.PREFIX, serializer=PickleSerializer)
+        except BadSignature:
+            continue
+        return task
+    raise BadSignature("of another key")
+
+
+def signed_with_own_key(payload: str) -> str:
+    """Return the task as django-q reads it, which knows no fallbacks of SECRET_KEY."""
+    try:
+        SignedPackage.loads(payload)
+    except BadSignature:
+        return str(SignedPackage.dumps(task_of(payload)))
+    return payload
 
 
 @lru_cache(maxsize=500)  # functions don't change while the process runs
