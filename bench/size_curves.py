@@ -180,6 +180,7 @@ def main() -> None:
     from django.db import connection  # noqa: PLC0415 - after setup()
 
     from foundation import embedding  # noqa: PLC0415 - after setup()
+    from foundation.database.transaction_settings import limit_statements  # noqa: PLC0415 - after setup()
 
     connection.settings_dict["TEST"]["NAME"] = f"bench_sizes_{os.getpid()}"
     call_command("collectstatic", "--no-input", verbosity=0)
@@ -188,6 +189,7 @@ def main() -> None:
     for memories, owners in product(numbers(options.memories), numbers(options.owners)):
         with scratch.database():
             started = time.perf_counter()
+            limit_statements(0)  # the pages of the pair before have set a limit
             fill(Size(memories, owners=owners))
             with connection.cursor() as cursor:
                 cursor.execute("VACUUM ANALYZE")

@@ -297,11 +297,11 @@ def _undo_verification(e: Expected, m: Memory, last: Last) -> None:
     """The earlier baselines and marks are in force again, the baselines at the latest from the next check on."""
     earlier: dict[str, Mark] = last.before["marks"]
     kept = {name: mark if mark.in_force else earlier.get(name, mark) for name, mark in m.marks.items()}
-    for name, value in {**last.before, "marks": kept}.items():
-        if name != "check" or (
-            value and m.check
-        ):  # one that was added or removed since stays so; others count as before
-            setattr(m, name, value)
+    check = last.before["check"]
+    if check and m.check:  # one that was added or removed since stays so
+        m.check.failures = check.failures
+    for name, value in {**last.before, "marks": kept, "check": m.check}.items():
+        setattr(m, name, value)
     if e.available:
         for baseline in m.baselines.values():
             if baseline.pending:  # it was to be taken before this moment

@@ -409,7 +409,8 @@ class Story:
 
     def data_change(self, name: str) -> None:
         check = self[name].check
-        assert check is not None
+        if check is None:
+            raise KeyError(name)  # a shorter story has not added it
 
         def change() -> None:
             check.holds = self.world.holds[name] = not check.holds

@@ -56,16 +56,27 @@ def run(program: str, *arguments: str, parameters: Mapping[str, str] | None = No
     given = owner_parameters() if parameters is None else parameters
     variables = {LIBPQ[name]: value for name, value in given.items()}
     variables |= {"PGOPTIONS": SEES_ALL, "PGAPPNAME": APPLICATION_NAMES[program]}
+    path = _path(program)
     process = subprocess.run(
-        [_path(program), *arguments],
+        [path, *arguments],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
         preexec_fn=_end_with_parent(),  # one call into C, without any lock of this process
     )
     if process.returncode:
-        raise BackupFailed(f"{program} failed: {_first_error(process.stderr)}")
+        raise BackupFailed(f"{program} failed: {_first_error(process.stderr)}{_advice(program, path)}")
     return process.stdout
+
+
+def _advice(program: str, path: str) -> str:
+    """Return what to do if the server is older than the program, or "" if it isn't."""
+    server = connection.pg_version // 10_000  # type: ignore[attr-defined]
+    if server >= _major(path):
+        return ""
+    return (
+        f". The server is PostgreSQL {server} and {program} is newer: install {program} of version {server} on the PATH"
+    )
 
 
 def refuse_pooler() -> None:
