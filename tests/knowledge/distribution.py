@@ -61,12 +61,32 @@ def _problems_of_keys(model: type[models.Model]) -> Iterator[str]:
 def _unique_columns(model: type[models.Model]) -> Iterator[list[str]]:
     columns = {field.name: str(field.column) for field in model._meta.concrete_fields}
     for field in model._meta.concrete_fields:
-        if field.unique:
+        if field.unique and not (field.primary_key and can_be_extended(model)):
             yield [str(field.column)]
     for constraint in model._meta.constraints:
         if isinstance(constraint, models.UniqueConstraint):
             expressions = [str(expression) for expression in constraint.expressions]
             yield [columns[name] for name in constraint.fields] + expressions
+
+
+def can_be_extended(model: type[models.Model]) -> bool:
+    """Return whether the table's primary key can get the distribution column as a second one, by one statement.
+
+    It can if no foreign key refers to it. Rows are still found by the first column, and the code does not change.
+    """
+    return not any(getattr(relation.field, "db_constraint", True) for relation in model._meta.related_objects)
+
+
+def extended_keys() -> list[str]:
+    """Return the statements that extend these keys before the tables are distributed."""
+    return sorted(
+        f"ALTER TABLE {table} DROP CONSTRAINT {table}_pkey,"
+        f" ADD PRIMARY KEY ({model._meta.pk.column}, {DISTRIBUTED[table]})"
+        for model in apps.get_models()
+        if (table := model._meta.db_table) in DISTRIBUTED
+        and model._meta.pk.column != DISTRIBUTED[table]
+        and can_be_extended(model)
+    )
 
 
 def _problems_of_references(model: type[models.Model]) -> Iterator[str]:

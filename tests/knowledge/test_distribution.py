@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from foundation.database.engine.base import PublicCursor, StatementCursor, is_about_rows
 from foundation.people.caller import Caller
@@ -21,6 +22,7 @@ from memories.models import MemoryRecord
 from memories.operations import Forget, ListMemories, RecallMemories, Remember, Revise, Supersede
 from memories.retrieval import indexing
 from memories.retrieval.recall import recall
+from memory_project.operating.postgres.server import APPLICATION
 from tests.knowledge import distribution
 from tests.knowledge.conftest import ORDERS
 
@@ -85,6 +87,20 @@ def test_the_list_is_complete(alice: Caller, fact: MemoryRecord, statements: Cal
     if os.environ.get("RECORD"):
         LIST.write_text("".join(f"{problem}\n" for problem in problems))
     assert problems == LIST.read_text().splitlines(), "a new obstacle to distribution; RECORD=1 writes the list anew"
+
+
+def test_the_other_keys_are_extended_by_a_statement_each_without_a_change_of_the_code(
+    alice: Caller, fact: MemoryRecord
+) -> None:
+    statements = distribution.extended_keys()
+    assert len(statements) == 13
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; RESET ROLE")  # the application's role owns no table
+        for statement in statements:
+            cursor.execute(statement)
+        cursor.execute(f"SET LOCAL ROLE {APPLICATION}")
+    for operation in frequent(alice, fact).values():
+        operation()
 
 
 @pytest.mark.parametrize(

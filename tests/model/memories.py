@@ -197,7 +197,9 @@ def _if_a_relative_lives(e: Expected, m: Memory) -> Refusals:
 
 
 def restore(e: Expected, person: Person, m: Memory) -> None:
-    before: dict[str, Any] = {"state": m.state, "superseded_by": m.superseded_by}
+    predecessor = e.memories.get(m.supersedes)
+    is_replacing = predecessor is not None and predecessor.is_living
+    before: dict[str, Any] = {"state": m.state, "superseded_by": m.superseded_by, "replacing": is_replacing}
     correction = e.nearest_correction(m)
     if correction:
         m.state, m.superseded_by = "superseded", correction.name
@@ -267,7 +269,7 @@ def undo(e: Expected, person: Person, m: Memory) -> None:
         m.state, m.superseded_by = last.before["state"], last.before["superseded_by"]
         predecessor = e.memories.get(m.supersedes)
         is_same = predecessor and predecessor.last and predecessor.last.change == "supersede"
-        if predecessor and is_same and predecessor.superseded_by == m.name:
+        if predecessor and is_same and predecessor.superseded_by == m.name and last.before["replacing"]:
             e.come_back(predecessor)
             predecessor.changed()
     elif last.change == "supersede":

@@ -215,6 +215,20 @@ def test_two_insights_do_not_replace_the_same_memory(story: Story) -> None:
     assert not story.apply("cora", rivals[1], [("description", "Paid orders.")])
 
 
+@pytest.mark.parametrize("is_replacing", [False, True])
+def test_undoing_a_correction_s_restoring_brings_its_predecessor_back_if_it_was_replaced_then(
+    story: Story, is_replacing: bool
+) -> None:
+    first = story.remember("alice", ["orders"])
+    correction = story.correct("alice", first)
+    story.forget("alice", correction)
+    if is_replacing:
+        story.restore("alice", first)
+    story.restore("alice", correction)
+    story.undo("alice", correction, "restore")
+    assert story[first].state == ("living" if is_replacing else "superseded")
+
+
 def test_undoing_a_correction_s_archiving_leaves_one_current_end(story: Story) -> None:
     first = story.remember("alice", ["orders"])
     correction = story.correct("alice", first)

