@@ -150,7 +150,7 @@ MINUTES ?= 10
 simulate: $(VENV)/check ## random stories compared with a model, printing the shortest that differs (MINUTES=10)
 	@$(BIN)/python -m tests.model.simulate --minutes $(MINUTES)
 
-soak: $(VENV)/check ## a company at work for MINUTES, and curves of what grows in bench/results/soak.svg
+soak: $(VENV)/check ## a company at work for MINUTES, and curves of what grows in docs/img/soak.svg
 	@$(BIN)/python bench/soak.py --minutes $(MINUTES)
 
 fuzz: $(VENV)/check ## requests made up from the OpenAPI document, sent to a server of their own (MINUTES=10)

@@ -1,7 +1,7 @@
 """Measure frequent operations at growing numbers of memories and owners, and draw them with logarithmic axes.
 
     python bench/size_curves.py [--memories 10000,100000,1000000] [--owners 10,100,1000] [--rounds 15]
-                                [--out bench/results/sizes]
+                                [--picture docs/img/sizes.svg]
 
 Fills a database of page_data.py for each pair, and measures within this process, as one of the owners and as a curator:
 
@@ -10,8 +10,8 @@ Fills a database of page_data.py for each pair, and measures within this process
 - an import of 200 rows, an export of one owner's memories, and a backup
 
 The person sees a fifth of all memories. All times are medians in ms of CPU of this process and its connection, so that
-other work on the machine counts little; the backup's is on the clock. Results are added to OUT.json, where those of
-other pairs stay, and OUT.svg has one figure for each operation.
+other work on the machine counts little; the backup's is on the clock. Results are added to RESULTS, where those of
+other pairs stay, and PICTURE has one figure for each operation.
 """
 
 from __future__ import annotations
@@ -173,7 +173,8 @@ def main() -> None:
     parser.add_argument("--memories", default="10000,100000,1000000")
     parser.add_argument("--owners", default="10,100,1000")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "sizes")
+    parser.add_argument("--picture", type=Path, default=scratch.ROOT / "docs" / "img" / "sizes.svg")
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results" / "sizes.json")
     options = parser.parse_args()
     scratch.setup()
     from django.core.management import call_command  # noqa: PLC0415 - after setup()
@@ -185,7 +186,7 @@ def main() -> None:
     connection.settings_dict["TEST"]["NAME"] = f"bench_sizes_{os.getpid()}"
     call_command("collectstatic", "--no-input", verbosity=0)
     embedding.current(wait_s=300)
-    file = options.out.with_suffix(".json")
+    file = options.results
     for memories, owners in product(numbers(options.memories), numbers(options.owners)):
         with scratch.database():
             started = time.perf_counter()
@@ -198,7 +199,7 @@ def main() -> None:
         results = json.loads(file.read_text()) if file.exists() else {}
         results[f"{memories} {owners}"] = measured
         file.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
-        options.out.with_suffix(".svg").write_text(drawing(charts(results)))
+        options.picture.write_text(drawing(charts(results)))
     print_table(results)
 
 

@@ -1,12 +1,13 @@
 """Let a company work for an hour, and draw what grows: memory, connections, tables, queues, and times.
 
-    python bench/soak.py [--minutes 60] [--people 40] [--memories 20000] [--seed 7] [--out bench/results/soak]
+    python bench/soak.py [--minutes 60] [--people 40] [--memories 20000] [--seed 7] [--picture docs/img/soak.svg]
+                         [--json FILE]
 
 The people and their agents work as in load_model.py, a day in these minutes. Besides, colleagues import files, archive
 memories together and undo that, curators apply what they approved to a DataHub that fails at times, others change
 the catalog, a program gets each event by webhook, and a handbook is subscribed to. Every SAMPLE_S seconds, the size of
 each process, the connections, temporary files, tables, queues and open cases are read. The curves are written to
-OUT.svg, the samples to OUT.json, and the slope of each curve after the first third is printed.
+PICTURE, and the slope of each after the first third is printed.
 
 At the end, when the queues are as short as before, three rules are checked on the whole database; the command ends
 with status 1 if one is broken: each acknowledged memory is there, nobody reads a memory of others that is not shared
@@ -392,7 +393,8 @@ def main() -> int:
     parser.add_argument("--people", type=int, default=40)
     parser.add_argument("--memories", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "soak")
+    parser.add_argument("--picture", type=Path, default=scratch.ROOT / "docs" / "img" / "soak.svg")
+    parser.add_argument("--json", type=Path, help="file for all samples")
     options = parser.parse_args()
     scratch.setup()
     from django.core.management import call_command  # noqa: PLC0415 - after setup()
@@ -427,8 +429,9 @@ def main() -> int:
         with repeated(SAMPLE_S, read):
             asyncio.run(company.replay(calls))
         broken = broken_rules(company, before, quiet_again(before))
-    options.out.with_suffix(".json").write_text(json.dumps(samples.curves) + "\n")
-    options.out.with_suffix(".svg").write_text(drawing(charts(samples)))
+    if options.json:
+        options.json.write_text(json.dumps(samples.curves) + "\n")
+    options.picture.write_text(drawing(charts(samples)))
     print_report(samples, rows(company), company.examples)
     for rule in broken:
         print(f"\nBROKEN: {rule}")

@@ -7,7 +7,7 @@
 -- memories that the caller may read. A word may be a name of several parts, which a memory must have all.
 -- `uses` is a sum of FOR_ENTITY, FOR_MATCH and FOR_NEIGHBOR.
 WITH words AS MATERIALIZED (
-    SELECT uses, documents, ln(1 + (greatest(total - documents, 0) + 0.5) / (documents + 0.5)) AS idf,
+    SELECT uses, documents, total, ln(1 + (greatest(total - documents, 0) + 0.5) / (documents + 0.5)) AS idf,
            plainto_tsquery('simple', array_to_string(stems, ' ')) || plainto_tsquery('simple', word) AS query
     FROM unnest(%(words)s::text[], %(uses)s::int[]) AS given(word, uses)
     CROSS JOIN LATERAL (SELECT tsvector_to_array({stems}) AS stems) AS stemmed
@@ -55,16 +55,21 @@ nearby AS MATERIALIZED (
     FROM of_reached AS memory_records WHERE {attachable_from_reached} AND {attached} AND NOT {about}
 ),
 
--- The query for memories that match: the rarest words, or if even the rarest is frequent, the two rarest together.
+-- The query for memories that match: the rarest words, or if even the rarest is frequent, as many of the rarest together
+-- as find few rows, if words were independent. If all together still find many, they say nothing about the call: only a
+-- part of the rows could be compared, and the index would be read for all of them.
 by_rarity AS (
-    SELECT query, sum(documents) OVER rarest AS rows_found, row_number() OVER rarest AS place
+    SELECT query, sum(documents) OVER rarest AS rows_found, row_number() OVER rarest AS place,
+           total * exp(sum(ln(greatest(documents, 1) / greatest(total, 1))) OVER rarest) AS rows_together
     FROM words WHERE uses & %(for_match)s <> 0
     WINDOW rarest AS (ORDER BY documents, query::text ROWS UNBOUNDED PRECEDING)
 ),
 selective AS MATERIALIZED (
     SELECT coalesce(
         (SELECT string_agg('(' || query::text || ')', ' | ') FROM by_rarity WHERE rows_found <= %(rows_found)s),
-        (SELECT string_agg('(' || query::text || ')', ' & ') FROM by_rarity WHERE place <= 2)
+        (SELECT string_agg('(' || query::text || ')', ' & ') FROM by_rarity WHERE place <= (
+            SELECT min(place) FROM by_rarity WHERE place > 1 AND rows_together <= %(rows_compared)s
+        ))
     )::tsquery AS query
 ),
 matching AS MATERIALIZED (

@@ -15,6 +15,7 @@ from django.utils import timezone
 from foundation.database import identity
 from foundation.people.caller import Caller
 from knowledge.catalog.neighbors import neighbors_of
+from knowledge.context import candidate_memories
 from knowledge.context.attachable import allowed_automatically, attachable
 from knowledge.context.candidate_memories import FOR_MATCH, FOR_NEIGHBOR, Criteria, MemoriesForCall, find
 from knowledge.context.caveats import is_caveat, paths_to
@@ -23,6 +24,7 @@ from memories.models import Attachment, Feedback, MemoryRecord, Status, Tier, Ve
 from memories.models.record import ATTACHED, about_any
 from memories.models.validity import is_over, outside
 from memories.models.verification import version_of
+from memories.retrieval import term_statistics
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
@@ -182,3 +184,18 @@ def test_without_neighbors_nothing_else_is_missing(world: random.Random, alice: 
     assert (less.neighbor, less.caveat, less.near) == ([], [], [])
     assert ids(less.entity) == ids(whole.entity)
     assert ids(whole.match) <= ids(less.match)
+
+
+def test_words_of_most_memories_are_not_searched(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of too many rows would be compared is chance, and the index is read for all of them."""
+    monkeypatch.setattr(candidate_memories, "CANDIDATE_ROWS", 5)
+    monkeypatch.setattr(candidate_memories, "ROWS_COMPARED", 10)
+    texts = [f"amount harvest {number}" for number in range(40)] + ["amount harvest closed, now and then"] * 6
+    with identity.service("command"):
+        MemoryRecord.objects.bulk_create(
+            MemoryRecord(content=text, created_by=alice.email, persona="sales", visibility="everyone") for text in texts
+        )
+        term_statistics.refresh()
+    assert found(alice, words=dict.fromkeys(("amount", "harvest"), FOR_MATCH)).match == []
+    rarer = found(alice, words=dict.fromkeys(("amount", "harvest", "closed"), FOR_MATCH)).match
+    assert {row.record.content for row in rarer} == {"amount harvest closed, now and then"}
