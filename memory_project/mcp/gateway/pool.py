@@ -225,6 +225,8 @@ class SessionPool:
             try:
                 self._close_idle()
                 await self._list_due()
+            except DomainError as error:  # for example, the database is away
+                log.warning("could not look after the upstreams: %s", error.message)
             except Exception:  # the loop must go on
                 log.exception("could not look after the upstreams")
             with anyio.move_on_after(LOOK_EVERY_S):
