@@ -9,7 +9,20 @@ from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 440, 224  # of a chart, in pixels
 LEFT, TOP, RIGHT, BOTTOM = 48, 34, 12, 58  # margins around the curves
-COLORS = ("#1f5f4d", "#b3541e", "#3b5ba9", "#8a3b7a", "#6b6b6b", "#a08a00", "#007a8a", "#c0392b")
+COLORS = (
+    "#1f5f4d",
+    "#b3541e",
+    "#3b5ba9",
+    "#8a3b7a",
+    "#6b6b6b",
+    "#a08a00",
+    "#007a8a",
+    "#c0392b",
+    "#4a7c1f",
+    "#d1789b",
+    "#25408f",
+    "#000000",
+)
 STYLE = "text{font:11px sans-serif;fill:#333}.t{font-size:13px;font-weight:600}.a{fill:#777}"
 SMALLEST = 0.1  # values below are drawn there on a logarithmic axis
 
@@ -89,6 +102,8 @@ def _chart(chart: Chart) -> str:
     for value, text in x_axis.marks:
         anchor = "end" if x_of(value) > right - 20 else "middle"
         parts.append(f'<text class="a" x="{x_of(value):.1f}" y="{bottom + 14}" text-anchor="{anchor}">{text}</text>')
+    if len(chart.lines) > len(COLORS):
+        raise ValueError(f"{chart.title}: {len(chart.lines)} lines, but {len(COLORS)} colors")
     for line, color in zip(chart.lines, COLORS, strict=False):
         path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in line.points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.4"/>')

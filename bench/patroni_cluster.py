@@ -10,9 +10,11 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +26,6 @@ ADDRESSES = {"db1": "127.0.0.11", "db2": "127.0.0.12"}
 ETCD = "http://127.0.0.1:2379"
 PASSWORD = "trial"
 PATIENCE_S = 120.0
-PROGRAMS = ("etcd", "patroni", "haproxy", "pgbouncer")
 
 
 def program(name: str) -> str:
@@ -52,6 +53,9 @@ class Cluster:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self) -> None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", 2379)) == 0:
+                raise SystemExit("another etcd runs at 127.0.0.1:2379: stop it first")
         self.begin("etcd", program("etcd"), "--data-dir", str(self.folder / "etcd"),
                    "--listen-client-urls", ETCD, "--advertise-client-urls", ETCD)  # fmt: skip
         for name in ADDRESSES:
@@ -117,7 +121,7 @@ class Cluster:
     # -- faults ------------------------------------------------------------------------------------------
 
     def kill_machine(self, name: str) -> None:
-        """End Patroni and PostgreSQL of a machine at once, as a loss of power does."""
+        """End Patroni and PostgreSQL of a machine at once."""
         self._kill(self._server(name), psutil.Process(self.processes[name].pid))
         self.processes[name].wait()
 
@@ -131,7 +135,7 @@ class Cluster:
     def _kill(self, *processes: psutil.Process) -> None:
         family = [child for process in processes for child in process.children(recursive=True)]
         for process in [*processes, *family]:
-            if process.is_running():
+            with suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGKILL)
         psutil.wait_procs([*processes, *family], timeout=10)
 

@@ -124,9 +124,8 @@ class Company(Clients):
             self.subscription = answer.json()["id"]
 
     async def _send(self, client: Any, call: Call, dice: random.Random, start: float) -> None:
-        before = len(self.times.get(call.operation, []))
         await super()._send(client, call, dice, start)
-        self.recent += [(call.operation, ms) for ms in self.times[call.operation][before:]]
+        self.recent.append((call.operation, self.times[call.operation][-1]))  # the one that has just ended
 
     async def _remember(self, client: Any, call: Call, dice: random.Random) -> str:
         content = f"Store {dice.getrandbits(32)} counts its till at {dice.randrange(24)}."
@@ -160,23 +159,25 @@ class Company(Clients):
     async def _apply(self, client: Any, call: Call, dice: random.Random) -> str:
         """Write an approved insight to the catalog, or finish what a fault has stopped. Roll back one of three."""
         headers = _bearer(self.world.curator_token)
-        if self.unfinished:
-            changeset = self.unfinished.pop()
-            response = await client.post(f"/api/v1/changesets/{changeset}/resume/", json={}, headers=headers)
-        elif self.approved:
-            insight = self.approved.pop(0)
-            shown = (await client.get(f"/api/v1/insights/{insight}/", headers=headers)).json()
+        waiting = self.unfinished or self.approved
+        if not waiting:
+            return ""
+        pk = waiting.pop(0)
+        if waiting is self.unfinished:
+            response = await client.post(f"/api/v1/changesets/{pk}/resume/", json={}, headers=headers)
+        else:
+            shown = (await client.get(f"/api/v1/insights/{pk}/", headers=headers)).json()
             changes = [
                 {"change_type": action["action_type"], "target": action["target"], "detail": action["detail"]}
                 for action in shown["suggested_actions"]
             ]
-            body = {"insight_ids": [insight], "changes": changes, "entity_urn": shown["entity_urns"][0]}
+            body = {"insight_ids": [pk], "changes": changes, "entity_urn": shown["entity_urns"][0]}
             response = await client.post("/api/v1/changesets/", json=body, headers=headers)
-        else:
+        if response.status_code in (502, 503):  # DataHub's fault: somebody tries again
+            waiting.append(pk)
             return ""
         if response.status_code >= 300:
-            # a refusal of the catalog is the fault of the systems
-            return "" if response.status_code in (502, 503) else _text(response)
+            return _text(response)
         answer = response.json()
         changeset = answer["changeset_id"]
         if answer["state"] == "partial":
@@ -433,6 +434,7 @@ def main() -> int:
         options.json.write_text(json.dumps(samples.curves) + "\n")
     options.picture.write_text(drawing(charts(samples)))
     print_report(samples, rows(company), company.examples)
+    print(f"\n{systems.received:,} events were delivered by webhook")
     for rule in broken:
         print(f"\nBROKEN: {rule}")
     return 1 if broken else 0

@@ -1,6 +1,8 @@
--- Run once on the primary as its superuser (docs/ha.md): psql --set=password=PASSWORD --file=roles.sql …
-CREATE ROLE commonplace_owner LOGIN PASSWORD :'password';
-CREATE ROLE commonplace_app LOGIN PASSWORD :'password';
+-- Run once on the primary as its superuser, with both passwords in the environment (docs/ha.md).
+\getenv owner_password OWNER_PASSWORD
+\getenv app_password APP_PASSWORD
+CREATE ROLE commonplace_owner LOGIN PASSWORD :'owner_password';
+CREATE ROLE commonplace_app LOGIN PASSWORD :'app_password';
 CREATE DATABASE commonplace OWNER commonplace_owner;
 \connect commonplace
 ALTER SCHEMA public OWNER TO commonplace_owner;

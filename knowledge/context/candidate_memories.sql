@@ -68,7 +68,7 @@ selective AS MATERIALIZED (
     SELECT coalesce(
         (SELECT string_agg('(' || query::text || ')', ' | ') FROM by_rarity WHERE rows_found <= %(rows_found)s),
         (SELECT string_agg('(' || query::text || ')', ' & ') FROM by_rarity WHERE place <= (
-            SELECT min(place) FROM by_rarity WHERE place > 1 AND rows_together <= %(rows_compared)s
+            SELECT min(place) FROM by_rarity WHERE rows_together <= %(rows_compared)s
         ))
     )::tsquery AS query
 ),

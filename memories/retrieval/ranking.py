@@ -46,6 +46,9 @@ CANDIDATES = 50  # maximum number of candidates from each arm
 PASSAGES_PER_CANDIDATE = 4
 ROWS_KEY, ROWS_KEPT_S = "memory-rows", 60  # prefix of the cache keys of row counts, and seconds until they expire
 ROWS_AT_EXACT_SCAN = 45_000  # number of memories above which larger scopes than RECALL_EXACT_SCAN_ROWS are scanned
+# Expected number of rows with the words of a question up to which they are read before the scope's conditions. Above,
+# PostgreSQL chooses, because a small part of many rows may be readable.
+FEW_ROWS = 2 * term_statistics.CANDIDATE_ROWS
 ENTITY_BONUS = 1.0  # bonus of a memory about a named entity; for a related entity it is divided by 1 + its distance
 
 
@@ -59,6 +62,7 @@ class RecallQuestion:
     distances: dict[str, int] = field(default_factory=dict)  # URN of a named or related entity → distance in steps
     cues: Cues = field(default_factory=Cues)
     turns: bool = False  # the scope may have short-term turns, which are not in the vector index, so it is scanned
+    by_words: bool = False  # only rows with rare words of the question are searched, and the scope is not scanned
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,11 @@ def is_small(scope: Condition) -> bool:
     """
     rows = _estimated_rows()
     limit = int(settings.RECALL_EXACT_SCAN_ROWS * max(1.0, math.sqrt(rows / ROWS_AT_EXACT_SCAN)))
-    return rows < limit // 2 or _rows_up_to(scope, limit) <= limit
+    return rows < limit // 2 or has_at_most(limit, scope)
+
+
+def has_at_most(limit: int, scope: Condition) -> bool:
+    return _rows_up_to(scope, limit) <= limit
 
 
 def _rows_up_to(scope: Condition, limit: int) -> int:
@@ -159,6 +167,8 @@ def _estimated_rows() -> float:
 
 def scans(scope: Condition, question: RecallQuestion) -> bool:
     """Return whether the whole scope is scanned for this question, instead of using the indexes."""
+    if question.by_words:
+        return False
     searches_text = question.terms or question.vector is not None
     return not searches_text or question.turns or is_small(scope)
 
@@ -217,7 +227,7 @@ class _Parts:
 def _parts(question: RecallQuestion, scope_sql: str, *, exact: bool) -> _Parts:
     distance = vector_index.distance("p.vector", "(SELECT vector FROM question)")
     semantic = SQL["semantic_scanned"] if exact else SQL["semantic_indexed"].format(scope=scope_sql, distance=distance)
-    arms = [semantic] if question.vector is not None else []
+    arms = [semantic] if question.vector is not None and not question.by_words else []
     terms = question.terms
     numbers = range(len(question.terms))
     if not terms:
@@ -234,6 +244,7 @@ def _parts(question: RecallQuestion, scope_sql: str, *, exact: bool) -> _Parts:
     sum_of_idfs = " + ".join(f"i{n}" for n in numbers)
     tables = SQL["tables"].format(
         scope=scope_sql,
+        rows=SQL["rows_with_words"] if selection and selection.rows <= FEW_ROWS else "memory_records",
         mask=f"({bits})::bigint" if selection else mask,
         found=SQL["found"] if selection else "",
         total=SQL["found_total"] if selection else "sum(rows)",

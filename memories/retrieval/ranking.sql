@@ -8,7 +8,7 @@
 -- weights: the idf of each word.
 -- shares: the idf of each word, divided by the sum of all.
 -- coverages: the sum of the shares of the words in each combination.
-scope AS MATERIALIZED (SELECT id, {mask} AS mask FROM memory_records WHERE {scope} {found}),
+scope AS MATERIALIZED (SELECT id, {mask} AS mask FROM {rows} WHERE {scope} {found}),
 masks AS MATERIALIZED (SELECT mask, count(*) AS rows FROM scope GROUP BY mask),
 counts AS (SELECT {total}::float8 AS total, {counts} FROM masks),
 weights AS (SELECT {idfs} FROM counts),
@@ -26,6 +26,11 @@ CASE WHEN mask & {bit} <> 0 THEN s{n} ELSE 0 END
 -- name: count
 -- The number of rows with a word.
 coalesce(sum(rows) FILTER (WHERE mask & {bit} <> 0), 0)
+
+-- name: rows_with_words
+-- The rows that the index finds by few words, before the scope's conditions: otherwise PostgreSQL would combine that index
+-- with those of everything that the person may read.
+(SELECT * FROM memory_records WHERE search @@ %(selective)s::tsquery OFFSET 0) AS memory_records
 
 -- name: found
 -- The limit matters if all words of a question are frequent: then many rows match, and any 2,000 of them are enough.

@@ -29,7 +29,15 @@ from memories.models.revision import value_of
 from memories.operations import DimensionName, RecallMemories
 from memories.retrieval import conversation_context, passages, rerank, term_statistics
 from memories.retrieval.question_features import Cues
-from memories.retrieval.ranking import CANDIDATES, Ranked, RankedCandidate, RecallQuestion, candidates, order
+from memories.retrieval.ranking import (
+    CANDIDATES,
+    Ranked,
+    RankedCandidate,
+    RecallQuestion,
+    candidates,
+    has_at_most,
+    order,
+)
 from memories.retrieval.scope import (
     ANY_TIME,
     NO_FILTERS,
@@ -307,7 +315,8 @@ def _left_out(caller: Caller, filters: Filters, question: RecallQuestion, lowest
     """Count, by reason, memories left out although they are relevant and reach `lowest`.
 
     The reasons are the statuses stale and superseded, "expired" and "not_yet_valid". The result is empty unless the
-    filters choose the status active, or active and stale.
+    filters choose the status active, or active and stale. Of more than RECALL_EXACT_SCAN_ROWS memories, only those with
+    words of the question are looked at, because their number matters less to the caller than the time of a recall.
     """
     if filters.statuses not in ((Status.ACTIVE,), (Status.ACTIVE, Status.STALE)):
         return {}
@@ -320,7 +329,10 @@ def _left_out(caller: Caller, filters: Filters, question: RecallQuestion, lowest
     if not prepared_statements.rows(any_hidden, values):
         return {}
     scope = compiled_scope(caller, replace(filters, statuses=hidden, also_outside=also_outside))
-    matches, _ = candidates(scope, question, CANDIDATES)
+    is_scanned = question.turns or has_at_most(settings.RECALL_EXACT_SCAN_ROWS, scope)
+    if not is_scanned and not question.terms:
+        return {}
+    matches, _ = candidates(scope, replace(question, by_words=not is_scanned), CANDIDATES)
     better = [candidate.id for candidate in _relevant(matches, question) if candidate.score >= lowest]
     chosen = {"chosen": [str(status) for status in filters.statuses], "ids": better}
     return dict(sorted(Counter(reason for (reason,) in prepared_statements.rows(REASONS, chosen)).items()))

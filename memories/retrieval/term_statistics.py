@@ -241,11 +241,13 @@ class TermSelection:
     """The condition that finds candidates in a large scope.
 
     `tsquery` finds every row with any of the first `terms` terms of a question. If `terms` is 0, even the rarest term
-    is too frequent for that, and `tsquery` finds the rows that contain several terms together.
+    is too frequent for that, and `tsquery` finds the rows that contain several terms together. `rows` is about how many
+    it finds.
     """
 
     tsquery: str
     terms: int
+    rows: float
 
 
 def selective(terms: Sequence[Term]) -> TermSelection:
@@ -260,7 +262,7 @@ def selective(terms: Sequence[Term]) -> TermSelection:
     if first.documents <= CANDIDATE_ROWS:
         rows = list(accumulate(term.documents for term in terms))
         fitting = max(sum(count <= CANDIDATE_ROWS for count in rows), 1)
-        return TermSelection(any_of(terms[:fitting]), fitting)
+        return TermSelection(any_of(terms[:fitting]), fitting, rows[fitting - 1])
     rarest = [first]
     expected = float(first.documents)
     for term in terms[1:]:
@@ -268,7 +270,7 @@ def selective(terms: Sequence[Term]) -> TermSelection:
             break
         rarest.append(term)
         expected *= term.documents / total
-    return TermSelection(" & ".join(term.tsquery for term in rarest), 0)
+    return TermSelection(" & ".join(term.tsquery for term in rarest), 0, expected)
 
 
 def lock(cursor: Any) -> None:

@@ -186,7 +186,7 @@ def test_without_neighbors_nothing_else_is_missing(world: random.Random, alice: 
     assert ids(whole.match) <= ids(less.match)
 
 
-def test_words_of_most_memories_are_not_searched(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_that_are_in_too_many_memories_are_not_searched(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which of too many rows would be compared is chance, and the index is read for all of them."""
     monkeypatch.setattr(candidate_memories, "CANDIDATE_ROWS", 5)
     monkeypatch.setattr(candidate_memories, "ROWS_COMPARED", 10)

@@ -142,6 +142,10 @@ def test_what_a_process_with_the_other_key_encrypts_while_the_key_is_changed_is_
     use(first_key, settings, monkeypatch)
     settings.SECRET_KEY_FALLBACKS = ["the second key"]
     secret_key_check.refuse_other_key()
+    assert secret_key_check.key_of_database() == "the second key"  # which backups contain
+    with pytest.raises(Invalid) as refusal:
+        key_change.change_key()
+    assert (refusal.value.field, "exchange the two" in refusal.value.message) == ("SECRET_KEY", True)
     TOTP.activate(alice_user, SECRET)
     sealed = sealing.seal({"secret": "abc"})
     async_task("memories.tasks.close_gaps")

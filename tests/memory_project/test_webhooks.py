@@ -36,7 +36,7 @@ from memories.operations import Erase, Forget, Restore, Share, Supersede, Verify
 from memories.writing import erasure, hand_overs
 from memory_project.accounts import people
 from memory_project.models import Notification, User
-from memory_project.notifications.webhooks import endpoints, posting, sending
+from memory_project.notifications.webhooks import endpoints, posting, sending, signing
 from memory_project.notifications.webhooks.events import KINDS, TEST, emit
 from memory_project.notifications.webhooks.models import Delivery, DeliveryState, Endpoint, Event
 from memory_project.notifications.webhooks.operations import CreateEndpoint, UpdateEndpoint
@@ -336,7 +336,10 @@ def test_no_secret_is_stored_and_a_changed_key_pauses_out_loud(
     endpoint, secret = subscribe(alice, receiver.url)
     rows = json.dumps(list(Endpoint.objects.values()), default=str)
     assert secret.removeprefix("whsec_") not in rows
-    settings.SECRET_KEY = "another key"
+    first_key = settings.SECRET_KEY
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "another key", [first_key]
+    assert signing.is_known(endpoint)
+    settings.SECRET_KEY_FALLBACKS = []
     endpoints.send_test_event(alice, endpoint_id=endpoint.pk)
     assert sent(receiver) == []
     endpoint.refresh_from_db()

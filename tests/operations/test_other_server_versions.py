@@ -124,4 +124,4 @@ def test_a_restore_without_the_programs_of_an_older_server_says_what_to_install(
             second.settings = {}
             refused = second.run("restore", str(first.home / "one"))
         assert refused.returncode == 1
-        assert "The server is PostgreSQL 16 and pg_restore is newer: install pg_restore of version 16" in refused.stderr
+        assert "The server is older than version 18 of the program" in refused.stderr

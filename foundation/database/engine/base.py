@@ -248,7 +248,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         setattr(connection, POOLED, is_pooled(connection))
         if getattr(connection, POOLED):
             connection.prepare_threshold = None
-        # Django sets the time zone where the server has another one, which is the first statement with an identity.
+        # Where the server has another time zone, Django sets ours here, with the first statement that may be prepared.
         must_commit = super()._configure_connection(connection)  # type: ignore[misc]  # the stubs lack it
         return bool(must_commit) or not connection.autocommit
 

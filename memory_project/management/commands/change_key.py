@@ -9,9 +9,9 @@ from memory_project.operating.shared import key_change
 
 class Command(BaseCommand):
     help = (
-        "Make SECRET_KEY the key of the database. Put the earlier key into SECRET_KEY_FALLBACKS and the new one into "
-        "SECRET_KEY (or delete COMMONPLACE_HOME/secret_key for a random one), run this, restart all processes with "
-        "both settings, and run it again."
+        "Make SECRET_KEY the key of the database. First restart all processes with the new key in "
+        "SECRET_KEY_FALLBACKS. Then set SECRET_KEY to the new key and SECRET_KEY_FALLBACKS to the earlier one, run "
+        "this, restart all processes with these settings, and run it again."
     )
     requires_system_checks = ()  # they would report the other key
 

@@ -26,6 +26,7 @@ from psycopg import sql
 from memory_project.operating.backups.folders import private_folder
 from memory_project.operating.backups.models import Backup
 from memory_project.operating.backups.programs import SEES_ALL, BackupFailed, owner_parameters, refuse_pooler, run
+from memory_project.operating.shared import secret_key_check
 
 DUMP, KEY, MANIFEST = "database.dump", "secret_key", "manifest.json"
 REQUIRED = frozenset({"version", "created_at", "migrations"})  # keys of every manifest since the first version
@@ -53,7 +54,7 @@ def write(target: Path, *, is_scheduled: bool = False) -> Backup:
         with os.fdopen(descriptor, "wb") as handle:
             with tarfile.open(fileobj=handle, mode="w") as archive:
                 _add(archive, MANIFEST, json.dumps(manifest, indent=2).encode())
-                _add(archive, KEY, settings.SECRET_KEY.encode())
+                _add(archive, KEY, secret_key_check.key_of_database().encode())
                 archive.add(dump, arcname=DUMP)
             handle.flush()
             os.fsync(handle.fileno())

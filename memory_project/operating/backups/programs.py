@@ -65,18 +65,15 @@ def run(program: str, *arguments: str, parameters: Mapping[str, str] | None = No
         preexec_fn=_end_with_parent(),  # one call into C, without any lock of this process
     )
     if process.returncode:
-        raise BackupFailed(f"{program} failed: {_first_error(process.stderr)}{_advice(program, path)}")
+        raise BackupFailed(f"{program} failed: {_first_error(process.stderr)}{_advice(path, process.stderr)}")
     return process.stdout
 
 
-def _advice(program: str, path: str) -> str:
-    """Return what to do if the server is older than the program, or "" if it isn't."""
-    server = connection.pg_version // 10_000  # type: ignore[attr-defined]
-    if server >= _major(path):
+def _advice(path: str, output: str) -> str:
+    """Return what to do if the program has sent a setting that the server doesn't know, or ""."""
+    if "unrecognized configuration parameter" not in output:
         return ""
-    return (
-        f". The server is PostgreSQL {server} and {program} is newer: install {program} of version {server} on the PATH"
-    )
+    return f". The server is older than version {_major(path)} of the program: install that of the server's on the PATH"
 
 
 def refuse_pooler() -> None:

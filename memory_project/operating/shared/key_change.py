@@ -24,7 +24,8 @@ def change_key() -> dict[str, int]:
 
     Processes may run meanwhile. What they still encrypt and sign with an earlier key is changed by the next call.
     Returns the numbers of rows by what they are. Raises Invalid if SECRET_KEY is the database's key already and there
-    are no earlier ones, or if SECRET_KEY_FALLBACKS does not contain the database's key.
+    are no earlier ones, if SECRET_KEY is the key before the last change, or if SECRET_KEY_FALLBACKS does not contain
+    the database's key.
     """
     earlier = [str(key) for key in settings.SECRET_KEY_FALLBACKS]
     known = secret_key_check.stored()
@@ -32,6 +33,8 @@ def change_key() -> dict[str, int]:
         raise Invalid("does not contain the earlier key of this database", field="SECRET_KEY_FALLBACKS")
     if known and not earlier:
         raise Invalid("is the key of this database already; set the new one first", field="SECRET_KEY")
+    if secret_key_check.is_earlier(str(settings.SECRET_KEY)):
+        raise Invalid("was replaced by the key in SECRET_KEY_FALLBACKS: exchange the two", field="SECRET_KEY")
     with transaction.atomic():
         changed = {
             "second factors": sum(map(_second_factors, earlier)),

@@ -19,6 +19,7 @@ from foundation.database import sealing
 from memory_project.operating.shared.models import InstallationFact
 
 FACT = "key_fingerprint"
+EARLIER_FACT = "earlier_key_fingerprint"  # of the key before the last change
 # Goes into the fingerprint. It was the name of a module once and never changes, because fingerprints are stored.
 SALT = "memory_project.machines.key"
 OTHER_SALT = "memory_project.operating.shared.key"  # of fingerprints that were stored in the last days of November 2026
@@ -47,9 +48,21 @@ def stored() -> str:
 
 
 def is_own(found: str) -> bool:
-    """Return whether this process has the key, at least among its fallbacks: the others may change it while it runs."""
-    known = [fingerprint(key, salt) for key in sealing.secret_keys() for salt in (SALT, OTHER_SALT)]
-    return not found or any(hmac.compare_digest(found, each) for each in known)
+    """Return whether this process has the key, if only among its fallbacks: then the key is being changed."""
+    return not found or _key_of(found) is not None
+
+
+def key_of_database() -> str:
+    """Return the key that the database's rows are encrypted with, which may be a fallback of this process."""
+    return _key_of(stored()) or str(settings.SECRET_KEY)
+
+
+def _key_of(found: str) -> str | None:
+    """Return the key of this process with this fingerprint."""
+    for key in sealing.secret_keys():
+        if any(hmac.compare_digest(found, fingerprint(key, salt)) for salt in (SALT, OTHER_SALT)):
+            return key
+    return None
 
 
 def refuse_other_key() -> None:
@@ -87,5 +100,18 @@ def adopt(key: str) -> None:
 
 
 def replace(key: str) -> None:
-    values = {"value": fingerprint(key), "changed_at": timezone.now()}
-    InstallationFact.objects.update_or_create(pk=FACT, defaults=values)
+    """Store the fingerprint of a new key, and keep that of the earlier one."""
+    earlier = stored()
+    _store(FACT, fingerprint(key))
+    if earlier and earlier not in (fingerprint(key), fingerprint(key, OTHER_SALT)):
+        _store(EARLIER_FACT, earlier)
+
+
+def is_earlier(key: str) -> bool:
+    """Return whether the database had this key before the present one."""
+    found = InstallationFact.objects.filter(pk=EARLIER_FACT).values_list("value", flat=True).first() or ""
+    return found in (fingerprint(key), fingerprint(key, OTHER_SALT))
+
+
+def _store(fact: str, value: str) -> None:
+    InstallationFact.objects.update_or_create(pk=fact, defaults={"value": value, "changed_at": timezone.now()})

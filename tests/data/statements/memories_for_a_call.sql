@@ -1,5 +1,5 @@
 WITH words AS MATERIALIZED (
-    SELECT uses, documents, ln(1 + (greatest(total - documents, 0) + 0.5) / (documents + 0.5)) AS idf,
+    SELECT uses, documents, total, ln(1 + (greatest(total - documents, 0) + 0.5) / (documents + 0.5)) AS idf,
            plainto_tsquery('simple', array_to_string(stems, ' ')) || plainto_tsquery('simple', word) AS query
     FROM unnest(%(words)s::text[], %(uses)s::int[]) AS given(word, uses)
     CROSS JOIN LATERAL (SELECT tsvector_to_array((to_tsvector('english'::regconfig, regexp_replace(normalize(word, NFKC), '[々぀-ヿ㐀-䶿一-鿿가-힣]{3,}', ' ', 'g') || ' ' || regexp_replace(regexp_replace(normalize(word, NFKC), '[々぀-ヿ㐀-䶿一-鿿가-힣]{3,}', ' ', 'g'), '([a-z0-9])([A-Z])|[^[:alnum:]]+', '\1 \2', 'g') || ' ' || regexp_replace(regexp_replace(normalize(word, NFKC), '[^々぀-ヿ㐀-䶿一-鿿가-힣]+', ' ', 'g'), '([^ ]{2})|[^ ]', '\1 ', 'g') || ' ' || regexp_replace(regexp_replace(regexp_replace(normalize(word, NFKC), '[^々぀-ヿ㐀-䶿一-鿿가-힣]+', ' ', 'g'), '(^| )[^ ]', ' ', 'g'), '([^ ]{2})|[^ ]', '\1 ', 'g')) || array_to_tsvector(array_remove(regexp_split_to_array(normalize(word, NFKC), '[^¢-¥§±×÷₠-⃏←-⏿─-➿⤀-⧿⬀-⯿🀀-🫿]*'), '')))) AS stems) AS stemmed
@@ -45,14 +45,17 @@ nearby AS MATERIALIZED (
 ),
 
 by_rarity AS (
-    SELECT query, sum(documents) OVER rarest AS rows_found, row_number() OVER rarest AS place
+    SELECT query, sum(documents) OVER rarest AS rows_found, row_number() OVER rarest AS place,
+           total * exp(sum(ln(greatest(documents, 1) / greatest(total, 1))) OVER rarest) AS rows_together
     FROM words WHERE uses & %(for_match)s <> 0
     WINDOW rarest AS (ORDER BY documents, query::text ROWS UNBOUNDED PRECEDING)
 ),
 selective AS MATERIALIZED (
     SELECT coalesce(
         (SELECT string_agg('(' || query::text || ')', ' | ') FROM by_rarity WHERE rows_found <= %(rows_found)s),
-        (SELECT string_agg('(' || query::text || ')', ' & ') FROM by_rarity WHERE place <= 2)
+        (SELECT string_agg('(' || query::text || ')', ' & ') FROM by_rarity WHERE place <= (
+            SELECT min(place) FROM by_rarity WHERE rows_together <= %(rows_compared)s
+        ))
     )::tsquery AS query
 ),
 matching AS MATERIALIZED (
