@@ -182,7 +182,7 @@ class Company(Clients):
         changeset = answer["changeset_id"]
         if answer["state"] == "partial":
             self.unfinished.append(changeset)
-        elif dice.randrange(3) == 0:
+        elif answer["state"] == "applied" and dice.randrange(3) == 0:
             address = f"/api/v1/changesets/{changeset}/roll-back/"
             response = await client.post(address, json={"skip_conflicts": True}, headers=headers)
             return "" if response.status_code < 300 or response.status_code in (502, 503) else _text(response)
