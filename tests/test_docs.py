@@ -70,7 +70,7 @@ def test_every_test_that_the_threat_model_names_exists() -> None:
 
 def test_the_readme_shows_the_pictures_that_are_taken() -> None:
     shown = set(re.findall(r"docs/img/([\w-]+)\.png", (ROOT / "README.md").read_text()))
-    assert shown == set(PICTURES) == {file.stem for file in (ROOT / "docs" / "img").iterdir()}
+    assert shown == set(PICTURES) == {file.stem for file in (ROOT / "docs" / "img").glob("*.png")}
 
 
 def test_links_between_documents_have_existing_targets() -> None:
