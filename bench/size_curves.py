@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("--owners", default="10,100,1000")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--picture", type=Path, default=scratch.ROOT / "docs" / "img" / "sizes.svg")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results" / "sizes.json")
+    parser.add_argument("--results", type=Path, default=Path(__file__).with_name("sizes.json"))
     options = parser.parse_args()
     scratch.setup()
     from django.core.management import call_command  # noqa: PLC0415 - after setup()

@@ -9,9 +9,10 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +23,7 @@ from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, hotp_value, 
 from django.conf import settings as django_settings
 from django.core.cache import caches
 from django.core.management import call_command, get_commands
-from django.db import connections
+from django.db import OperationalError, connections
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -44,7 +45,7 @@ from memory_project.mcp.gateway.models import StoredCredential
 from memory_project.models import User
 from memory_project.notifications.webhooks import signing
 from memory_project.operating.doctor import table_facts
-from memory_project.operating.shared import key_change, secret_key_check, shared_cache, shared_files
+from memory_project.operating.shared import key_change, secret_key_check, shared_cache, shared_files, task_queue
 from memory_project.operating.shared.migration_lock import single_migration
 from memory_project.operating.shared.models import CacheEntry, InstallationFact
 from memory_project.operating.shared.task_queue import UNKNOWN_KEPT, KeepingBroker
@@ -238,6 +239,28 @@ def test_a_task_of_a_newer_version_is_kept_for_a_week(broker: KeepingBroker, mon
     later = timezone.now() + UNKNOWN_KEPT
     monkeypatch.setattr("memory_project.operating.shared.task_queue.timezone.now", lambda: later)
     assert len(KeepingBroker().dequeue() or []) == 1  # it fails visibly now
+
+
+def test_a_worker_waits_while_the_database_is_away(
+    broker: KeepingBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async_task("memories.tasks.close_gaps")
+    waits: list[float] = []
+    monkeypatch.setattr(task_queue, "sleep", waits.append)
+    monkeypatch.setattr(task_queue, "connections", {Conf.ORM: SimpleNamespace(close=lambda: None)})
+    with monkeypatch.context() as away:
+        away.setattr(broker, "_claim", raising(OperationalError("can't be reached")))
+        assert [broker.dequeue(), broker.dequeue()] == [None, None]
+    assert waits == [task_queue.AWAY_S, task_queue.AWAY_S]
+    assert caplog.text.count("no tasks are taken, because the database is away: can't be reached") == 1
+    assert len(broker.dequeue() or []) == 1
+
+
+def raising(error: Exception) -> Callable[[], Any]:
+    def fail() -> Any:
+        raise error
+
+    return fail
 
 
 def test_two_workers_do_not_claim_the_same_task(broker: KeepingBroker) -> None:

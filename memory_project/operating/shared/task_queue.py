@@ -14,6 +14,7 @@ from functools import lru_cache
 from time import sleep
 from typing import Any
 
+from django.db import InterfaceError, OperationalError, connections
 from django.utils import timezone
 from django_q import core_signing
 from django_q.brokers.orm import ORM
@@ -26,6 +27,7 @@ from memory_project.operating.shared.models import UnreadableTask
 
 log = logging.getLogger(__name__)
 
+AWAY_S = 2.0  # seconds between two looks for tasks while the database is away
 # A task with an unknown function may come from a newer version. After this time it is run, and fails visibly.
 UNKNOWN_KEPT = timedelta(days=7)
 
@@ -36,13 +38,31 @@ class KeepingBroker(ORM):  # type: ignore[misc]  # django-q has no types
     def __init__(self, list_key: str | None = None) -> None:
         super().__init__(list_key)
         self.left: set[int] = set()  # tasks that this process can't read, and leaves to others
+        self.is_away = False  # whether the database was away at the last look
 
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
         self.left = set()
+        self.is_away = False
 
     def dequeue(self) -> list[tuple[int, str]] | None:
-        """Claim the next tasks that this process can read. Waits before it returns None."""
+        """Claim the next tasks that this process can read. Waits before it returns None.
+
+        While the database is away, it waits, too: django-q would end the process of an error, and start another one.
+        """
+        try:
+            claimed = self._claim()
+        except (OperationalError, InterfaceError) as error:
+            if not self.is_away:
+                log.warning("no tasks are taken, because the database is away: %s", error)
+            self.is_away = True
+            connections[Conf.ORM].close()
+            sleep(AWAY_S)
+            return None
+        self.is_away = False
+        return claimed
+
+    def _claim(self) -> list[tuple[int, str]] | None:
         waiting = self.get_connection().filter(key=self.list_key, lock__lt=timezone.now())
         rows = list(waiting.exclude(pk__in=self.left).order_by("pk")[: Conf.BULK])
         if not rows:
