@@ -125,6 +125,17 @@ class MemoryRecordQuerySet(models.QuerySet["MemoryRecord"]):
         """Filter to the records that the caller may read. All reads on behalf of a caller must use this."""
         return self.filter(readable_by(caller))
 
+    def update(self, **values: Any) -> int:
+        """Update the rows, and set their language to itself.
+
+        If an UPDATE computes none of the generated columns, PostgreSQL 18 reads their expressions anew for each row and
+        keeps them until the end of the statement: 100 kB and as much time again for a row. One of them depends on the
+        language.
+        """
+        return super().update(**{"language": F("language"), **values})
+
+    update.alters_data = True  # type: ignore[attr-defined]  # as Django's own: templates don't call it
+
     def facts(self) -> MemoryRecordQuerySet:
         """Exclude conversation memories."""
         return self.filter(tier=Tier.NONE)
