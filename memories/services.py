@@ -39,7 +39,7 @@ from memories.retrieval.passages import Stamped
 from memories.texts.language import language_of
 from memories.validity import rules
 from memories.validity.scopes.choices import scope_for
-from memories.writing import entity_assignment, quotations
+from memories.writing import entity_assignment, feedback, quotations
 from memories.writing.checks import NOT_ADDED, pass_on_checks, prepare_check
 from memories.writing.correction_chains import (
     activate,
@@ -314,8 +314,9 @@ def revise(caller: Caller, operation: operations.Revise) -> MemoryRecord:
 
 
 def _settle_new_text(caller: Caller, record: MemoryRecord) -> None:
-    """Note who has edited the text. A new text settles the doubts of a stale memory."""
+    """Note who has edited the text. A new text settles the doubts about the old one."""
     record.metadata = with_editor(caller, record, record.metadata)
+    feedback.settle_marks(record)
     if record.status == Status.STALE:
         activate(record)
 

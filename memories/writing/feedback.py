@@ -70,6 +70,11 @@ def withdraw(caller: Caller, *, record_id: UUID | str) -> None:
         _remove_mark(caller, _readable(caller, record_id))
 
 
+def settle_marks(record: MemoryRecord) -> None:
+    """Let marks as wrong count for nobody but their authors any more, because they are about an earlier text."""
+    Feedback.objects.filter(record=record, verdict=Verdict.WRONG, counts=True).update(counts=False)
+
+
 def drop_withdrawn_reason(record: MemoryRecord) -> None:
     """Replace the stale reason that an undo has given back to a locked record, if its mark was withdrawn meanwhile.
 

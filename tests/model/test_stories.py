@@ -434,6 +434,18 @@ def test_a_rollback_that_breaks_off_is_continued(story: Story) -> None:
     story.end()
 
 
+def test_an_edit_of_the_text_settles_the_marks_of_the_old_one(story: Story) -> None:
+    fact = story.remember("alice", ["orders"])
+    story.mark_wrong("alice", fact)
+    story.revise("alice", fact, text=story.e.new_text())
+    assert story.verify("bob", fact)
+    other = story.remember("alice", ["orders"])
+    story.mark_wrong("bob", other)
+    story.revise("alice", other, text=story.e.new_text())
+    story.mark_wrong("olga", other)
+    assert story[other].status == "active"
+
+
 def test_a_bulk_action_and_its_undo(story: Story) -> None:
     names = [story.remember("alice", ["orders"]) for _ in range(3)]
     story.forget("alice", names[0])
