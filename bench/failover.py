@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import scratch
-from load_model import Call, Clients, day, started, wait_until_ready, world
+from load_model import Call, Writers, day, started, wait_until_ready, world
 from page_data import fill
 from page_rows import Size
 from patroni_cluster import FILES, PASSWORD, Cluster, wait_until
@@ -80,13 +80,12 @@ class Kill:
         return Counter(a.problem for a in answers if self.at <= a.answered < self.until and a.problem)
 
 
-class Company(Clients):
-    """The clients of load_model.py, who keep every answer and the ids of what they have written."""
+class Company(Writers):
+    """Writers who keep every answer."""
 
     def __init__(self, url: str, people: Any, seed: int) -> None:
         super().__init__(url, people, seed)
         self.answers: list[Answer] = []
-        self.acknowledged: list[str] = []
 
     async def _send(self, client: Any, call: Call, dice: random.Random, start: float) -> None:
         sent = time.monotonic()
@@ -95,14 +94,6 @@ class Company(Clients):
         except Exception as error:  # a broken connection is what a person sees, too
             problem = type(error).__name__
         self.answers.append(Answer(call.operation, sent, time.monotonic(), problem))
-
-    async def _remember(self, client: Any, call: Call, dice: random.Random) -> str:
-        content = f"Store {dice.getrandbits(32)} counts its till at {dice.randrange(24)}."
-        response = await client.post("/api/v1/memories/", json={"content": content}, headers=self._token(call))
-        if response.status_code >= 300:
-            return f"{response.status_code} {response.text}"
-        self.acknowledged.append(response.json()["memory"]["id"])
-        return ""
 
 
 def seen_in(answer: str) -> str:
@@ -204,8 +195,6 @@ def main() -> int:
         from django.core.management import call_command  # noqa: PLC0415 - after setup()
         from django.db import connection  # noqa: PLC0415 - after setup()
 
-        from memories.models import MemoryRecord  # noqa: PLC0415 - after setup()
-
         call_command("collectstatic", "--no-input", verbosity=0)
         fill(Size(options.memories, owners=500))
         people = world(options.people)
@@ -222,8 +211,7 @@ def main() -> int:
             asyncio.run(company.replay(calls_of(options.people, seconds, options.seed)))
             killing.result()  # raises what ended it
         connection.close()
-        stored = MemoryRecord.objects.filter(pk__in=company.acknowledged).count()
-        lost = len(company.acknowledged) - stored
+        lost = company.count_lost()
         connection.close()
         table = report(kills, company, lost)
     print(table)

@@ -290,6 +290,28 @@ class Clients:
         return {"Authorization": f"Bearer {self.world.tokens[call.person]}"}
 
 
+class Writers(Clients):
+    """Clients who write over REST, and keep the ids of the memories whose writing was acknowledged."""
+
+    def __init__(self, url: str, world: World, seed: int) -> None:
+        super().__init__(url, world, seed)
+        self.acknowledged: list[str] = []
+
+    async def _remember(self, client: Any, call: Call, dice: random.Random) -> str:
+        content = f"Store {dice.getrandbits(32)} counts its till at {dice.randrange(24)}."
+        response = await client.post("/api/v1/memories/", json={"content": content}, headers=self._token(call))
+        if response.status_code >= 300:
+            return f"{response.status_code} {response.text}"
+        self.acknowledged.append(response.json()["memory"]["id"])
+        return ""
+
+    def count_lost(self) -> int:
+        """Return how many of the acknowledged memories are missing. The connection must see all rows."""
+        from memories.models import MemoryRecord  # noqa: PLC0415 - after setup()
+
+        return len(self.acknowledged) - MemoryRecord.objects.filter(pk__in=self.acknowledged).count()
+
+
 def _problem(response: Any) -> str:
     return "" if response.status_code < 300 else f"{response.status_code} {response.text}"
 

@@ -35,9 +35,9 @@ from curves import Chart, Line, drawing
 from load_model import (
     TIMEOUT_S,
     Call,
-    Clients,
     Group,
     Row,
+    Writers,
     day,
     free_port,
     postgres,
@@ -97,13 +97,12 @@ class Samples:
         return (rise / spread * 3600 if spread else 0.0), mean
 
 
-class Company(Clients):
+class Company(Writers):
     """The clients of load_model.py, who also import files, archive memories together and change the catalog."""
 
     def __init__(self, url: str, people: Any, seed: int, systems: Systems) -> None:
         super().__init__(url, people, seed)
         self.systems = systems
-        self.acknowledged: list[str] = []  # ids of memories whose writing was answered
         self.recent: list[tuple[str, float]] = []  # operation and ms of the calls since the last sample
         self.unfinished: list[str] = []  # changesets that were written in part
         self.subscription = ""
@@ -126,14 +125,6 @@ class Company(Clients):
     async def _send(self, client: Any, call: Call, dice: random.Random, start: float) -> None:
         await super()._send(client, call, dice, start)
         self.recent.append((call.operation, self.times[call.operation][-1]))  # the one that has just ended
-
-    async def _remember(self, client: Any, call: Call, dice: random.Random) -> str:
-        content = f"Store {dice.getrandbits(32)} counts its till at {dice.randrange(24)}."
-        response = await client.post("/api/v1/memories/", json={"content": content}, headers=self._token(call))
-        if response.status_code >= 300:
-            return f"{response.status_code} {response.text}"
-        self.acknowledged.append(response.json()["memory"]["id"])
-        return ""
 
     async def _import(self, client: Any, call: Call, dice: random.Random) -> str:
         lines = ["content", *(f"Imported fact {dice.getrandbits(40)} of a file." for _ in range(IMPORTED))]
@@ -334,8 +325,7 @@ def broken_rules(company: Company, before: Backlog, after: Backlog) -> list[str]
     from memories.models import MemoryRecord  # noqa: PLC0415 - after setup()
 
     found = [] if after.is_at_most(before) else [f"after {QUIET_S:g} s, the queues were {after.queues}"]
-    stored = set(MemoryRecord.objects.filter(pk__in=company.acknowledged).values_list("pk", flat=True))
-    if lost := len(company.acknowledged) - len(stored):
+    if lost := company.count_lost():
         found.append(f"{lost} of {len(company.acknowledged)} acknowledged memories are missing")
     for user in get_user_model().objects.filter(email__startswith="owner")[:20]:
         caller = build_caller(user, channel="bench")

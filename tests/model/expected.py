@@ -56,7 +56,8 @@ class Text:
         return f"Fact number {self.number} says: {written.get(self.style, 'nothing')} has to be read with care."
 
     def names_unmistakably(self, column: str) -> bool:
-        return column == self.column and (self.style in ("backticks", "dotted") or "_" in column)
+        is_identifier = "_" in column or column != column.lower()
+        return column == self.column and (self.style in ("backticks", "dotted") or is_identifier)
 
 
 @dataclass

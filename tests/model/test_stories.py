@@ -153,14 +153,14 @@ def test_edited_tags_leave_a_memory_stale(story: Story) -> None:
 
 
 @pytest.mark.parametrize("style", ["backticks", "dotted", "plain"])
-@pytest.mark.parametrize("column", ["status", "order_id"])
+@pytest.mark.parametrize(("entity", "column"), [("orders", "status"), ("orders", "order_id"), ("plans", "planNo")])
 def test_a_removed_column_makes_a_memory_stale_that_names_it_unmistakably(
-    story: Story, column: str, style: str
+    story: Story, entity: str, column: str, style: str
 ) -> None:
-    m = story.remember("alice", ["orders"], text=story.e.new_text("orders", column, style))
-    columns = dict(story.e.entities["orders"].columns)
+    m = story.remember("alice", [entity], text=story.e.new_text(entity, column, style))
+    columns = dict(story.e.entities[entity].columns)
     del columns[column]
-    story.others_change("orders", columns=columns)
+    story.others_change(entity, columns=columns)
     story.check()
     assert story[m].status == ("active" if (column, style) == ("status", "plain") else "stale")
 
