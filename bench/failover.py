@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import scratch
 from load_model import Call, Writers, day, started, wait_until_ready, world
 from page_data import fill
@@ -232,12 +233,22 @@ def new_cluster(folder: Path) -> Cluster:
     return Cluster(folder, {"user": account.pw_uid, "group": account.pw_gid}, packaged.binaries)
 
 
+def leads_to_primary() -> bool:
+    """Return whether HAProxy does. It takes both servers for good ones until it has asked Patroni twice."""
+    try:
+        with psycopg.connect(database_url("postgres", 5000).replace("/commonplace", "/postgres")) as connection:
+            return connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,)
+    except psycopg.Error:
+        return False
+
+
 def create_database(cluster: Cluster) -> None:
+    wait_until(lambda: all(leads_to_primary() for _ in range(4)), "HAProxy knows the primary")
     script = str(FILES / "roles.sql")
     command = [str(cluster.binaries / "psql"), "--set=ON_ERROR_STOP=1", f"--file={script}"]
     server = ["--host=127.0.0.1", "--port=5000", "--username=postgres", "postgres"]
     passwords = dict.fromkeys(("OWNER_PASSWORD", "APP_PASSWORD", "PGPASSWORD"), PASSWORD)
-    wait_until(lambda: subprocess.run([*command, *server], env={**os.environ, **passwords}).returncode == 0, "roles")
+    subprocess.run([*command, *server], env={**os.environ, **passwords}, check=True)
 
 
 if __name__ == "__main__":
