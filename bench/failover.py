@@ -134,8 +134,20 @@ def kill_primaries(cluster: Cluster, kills: int, every_s: float, found: list[Kil
     found[-1].until = time.monotonic()
 
 
-def database_url(role: str, port: int) -> str:
-    return f"postgres://{role}:{PASSWORD}@127.0.0.1:{port}/commonplace"
+def database_url(role: str, port: int, database: str = "commonplace") -> str:
+    return f"postgres://{role}:{PASSWORD}@127.0.0.1:{port}/{database}"
+
+
+def settings_of(folder: Path) -> dict[str, str]:
+    """Return the environment variables of the web processes and the worker."""
+    return {
+        "DATABASE_URL": database_url("commonplace_app", 6432),
+        "DATABASE_OWNER_URL": database_url("commonplace_owner", 5000),
+        "SECRET_KEY": "of a trial, and no other",
+        "COMMONPLACE_HOME": str(folder / "home"),
+        "COMMONPLACE_URL": f"http://localhost:{HOME_PORT}",
+        "TRUSTED_PROXIES": "127.0.0.1",
+    }
 
 
 def manage(*arguments: str, settings: dict[str, str]) -> None:
@@ -182,14 +194,7 @@ def main() -> int:
         stack.callback(cluster.stop)
         cluster.start()
         create_database(cluster)
-        settings = {
-            "DATABASE_URL": database_url("commonplace_app", 6432),
-            "DATABASE_OWNER_URL": database_url("commonplace_owner", 5000),
-            "SECRET_KEY": "of a trial, and no other",
-            "COMMONPLACE_HOME": str(folder / "home"),
-            "COMMONPLACE_URL": f"http://localhost:{HOME_PORT}",
-            "TRUSTED_PROXIES": "127.0.0.1",
-        }
+        settings = settings_of(folder)
         manage("migrate", settings=settings)
         os.environ |= settings | {"DATABASE_URL": database_url("postgres", 5000)}  # row-level security doesn't bind it
         scratch.setup()
@@ -234,9 +239,9 @@ def new_cluster(folder: Path) -> Cluster:
 
 
 def leads_to_primary() -> bool:
-    """Return whether HAProxy does. It takes both servers for good ones until it has asked Patroni twice."""
+    """Return whether HAProxy leads to the primary. Until it has asked Patroni twice, it leads to both servers."""
     try:
-        with psycopg.connect(database_url("postgres", 5000).replace("/commonplace", "/postgres")) as connection:
+        with psycopg.connect(database_url("postgres", 5000, "postgres")) as connection:
             return connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,)
     except psycopg.Error:
         return False

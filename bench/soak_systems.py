@@ -20,7 +20,7 @@ ASPECTS = ("datasetProperties", "schemaMetadata", "upstreamLineage", "editableSc
 
 @dataclass
 class Systems:
-    """Their addresses, and what they can be made to do."""
+    """The addresses of these systems, and what they can be made to do."""
 
     catalog_url: str
     webhook_url: str

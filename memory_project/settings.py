@@ -516,7 +516,7 @@ RECALL_MIN_SCORE = env.number("RECALL_MIN_SCORE", 0.2, 0.0, 10.0)
 # minimum score of the nearest memory, which is returned as a distant match if nothing else is found
 RECALL_DISTANT_SCORE = env.number("RECALL_DISTANT_SCORE", 0.12, 0.0, 10.0)
 # number of readable rows up to which recall scans them instead of using the indexes; above 45,000 rows in total it
-# grows with their square root (at a million: 18,900)
+# grows with their square root (at a million: 18,900), but not for memories that recall only counts, as left out
 RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 4_000, 0, 1_000_000)
 # age in days at which an insight that waits for review is overdue; assignment rules may set another
 REVIEW_TARGET_DAYS = env.number("REVIEW_TARGET_DAYS", 7, 1, 365)

@@ -23,7 +23,7 @@ def seal(values: Mapping[str, Any]) -> str:
 
 
 def unseal(text: str, key: str = "") -> dict[str, Any] | None:
-    """Return the values, or None if they were encrypted with other keys: `key`, or secret_keys()."""
+    """Return the values, decrypted with `key`, by default with whichever of secret_keys() fits; None if none does."""
     for each in [key] if key else secret_keys():
         try:
             values: dict[str, Any] = json.loads(_cipher(each).decrypt(text.encode()))

@@ -7,16 +7,13 @@ from typing import Any
 from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.db import transaction
-from django_q import core_signing
-from django_q.conf import Conf
 from django_q.models import OrmQ
-from django_q.signing import PickleSerializer, SignedPackage
 
 from foundation.database import sealing
 from foundation.operations.errors import Invalid
 from memory_project.accounts import second_factor
 from memory_project.notifications.webhooks.models import Endpoint
-from memory_project.operating.shared import secret_key_check
+from memory_project.operating.shared import secret_key_check, task_queue
 
 
 def change_key() -> dict[str, int]:
@@ -39,7 +36,7 @@ def change_key() -> dict[str, int]:
         changed = {
             "second factors": sum(map(_second_factors, earlier)),
             "credentials for upstream servers": sum(map(_credentials, earlier)),
-            "queued tasks": sum(map(_tasks, earlier)),
+            "queued tasks": _tasks(),
         }
         secret_key_check.replace(str(settings.SECRET_KEY))
     return changed | {"webhook endpoints whose secret must be rotated": Endpoint.objects.count()}
@@ -66,13 +63,14 @@ def _credentials(old: str) -> int:
     return count
 
 
-def _tasks(old: str) -> int:
+def _tasks() -> int:
     count = 0
     for row in OrmQ.objects.select_for_update():
         try:
-            task = core_signing.loads(row.payload, key=old, salt=Conf.PREFIX, serializer=PickleSerializer)
+            payload = task_queue.signed_with_own_key(row.payload)
         except Exception:  # signed with a third key, or unreadable: it stays as it is, and System reports it
             continue
-        OrmQ.objects.filter(pk=row.pk).update(payload=SignedPackage.dumps(task))
-        count += 1
+        if payload != row.payload:
+            OrmQ.objects.filter(pk=row.pk).update(payload=payload)
+            count += 1
     return count
