@@ -102,8 +102,7 @@ class Last:
 class Insight:
     state: str  # pending, approved, applied, rejected or superseded
     wanted: str
-    replaces: str = ""
-    has_same_text: bool = False  # as the memory that it replaces
+    replaces: str = ""  # the memory that its author named
     beside: str = ""  # its author's memory with the same text when it was captured
     changeset: str = ""
     reviewed_by: str = ""
@@ -423,16 +422,19 @@ class Expected:
                     open_.append(other)
         return [self.memories[name] for name in found - {memory.name}]
 
+    def plain_memory(self, text: Text, owner: str, persona: str, besides: Memory | None = None) -> Memory | None:
+        """Return the living memory with this text, owner and persona that is no insight."""
+        for other in self.memories.values():
+            is_same = (other.text, other.owner, other.persona) == (text, owner, persona)
+            if is_same and other is not besides and other.is_living and other.insight is None:
+                return other
+        return None
+
     def duplicate(self, memory: Memory, persona: str = "") -> Memory | None:
         """Return another living plain memory with the same text, owner and persona. Insights are exempt."""
         if memory.insight:
             return None
-        persona = persona or memory.persona
-        for other in self.memories.values():
-            same = (other.text, other.owner, other.persona) == (memory.text, memory.owner, persona)
-            if same and other is not memory and other.is_living and other.insight is None:
-                return other
-        return None
+        return self.plain_memory(memory.text, memory.owner, persona or memory.persona, besides=memory)
 
     def is_remembered(self, person: Person, memory: Memory, text: Text) -> bool:
         """Return whether another plain memory of the owner, which the person sees, has the text."""

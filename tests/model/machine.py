@@ -121,8 +121,7 @@ class Stories(RuleBasedStateMachine):
     def changes(self, m: Memory, kind: str, number: int) -> dict[str, Any]:
         """Return an edit that differs from what the memory says, or nothing."""
         if kind == "text":
-            is_copied = any(other.insight and other.insight.replaces == m.name for other in self.memories())
-            return {} if is_copied or self.twins(m) else {"text": self.text(m.entities or ["orders"], number)}
+            return {} if self.twins(m) else {"text": self.text(m.entities or ["orders"], number)}
         if kind == "tags":
             return {"tags": [f"tag {len(self.story.sentences)}"]}
         if kind == "columns":

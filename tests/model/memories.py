@@ -49,11 +49,7 @@ def is_pending(m: Memory) -> bool:
 
 def existing(e: Expected, person: Person, text: Text) -> Memory | None:
     """Return the person's plain memory that has the text already."""
-    for m in e.memories.values():
-        is_same = (m.text, m.owner, m.persona) == (text, person.name, person.personas[0])
-        if is_same and m.is_living and m.insight is None:
-            return m
-    return None
+    return e.plain_memory(text, person.name, person.personas[0])
 
 
 def remember(

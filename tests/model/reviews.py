@@ -42,10 +42,9 @@ def capture(
     e: Expected, person: Person, text: Text, wanted: str, entities: list[str], replaces: Memory | None
 ) -> Memory:
     """Propose an insight, with a private record of its own, even beside a plain memory with the same text."""
-    twin = memories.existing(e, person, text)
-    replaced = replaces or twin
-    insight = Insight("pending", wanted, replaced.name if replaced else "", has_same_text=bool(twin and not replaces))
-    insight.beside = twin.name if twin else ""
+    same = memories.existing(e, person, text)
+    replaced = replaces.name if replaces else ""
+    insight = Insight("pending", wanted, replaced, beside=same.name if same else "")
     columns: dict[str, set[str]] = {}
     return e.add(Memory("", person.name, person.personas[0], "private", text, entities, columns, insight=insight))
 
@@ -194,7 +193,7 @@ def may_put_in_force(e: Expected, person: Person, m: Memory) -> Refusals:
     if replaced is None:
         return refusals
     if not e.sees(person, replaced) or not person.curates(replaced.persona):
-        refusals |= {FORBIDDEN, ALLOWED} if insight.has_same_text else {FORBIDDEN}
+        refusals |= {FORBIDDEN}
     if replaced.state == "superseded":
         successor = e.memories.get(replaced.superseded_by)
         by_insight = successor is not None and successor.insight is not None and successor.is_living
@@ -261,13 +260,21 @@ def _put_in_force(e: Expected, person: Person, m: Memory) -> None:
     insight = insight_of(m)
     insight.state = "applied"
     set_visibility(m, "everyone")
-    replaced = e.memories.get(insight.replaces)
+    replaced = e.memories.get(insight.replaces) or _with_same_text(e, m)
     if replaced and replaced.is_living:
         m.supersedes = replaced.name
         memories.supersede(replaced, m, person)
         m.changed()
     elif replaced:
         m.link_unsure = True
+
+
+def _with_same_text(e: Expected, m: Memory) -> Memory | None:
+    """Return the owner's living memory that has the text now, or had it when the insight was captured."""
+    captured_beside = e.memories.get(insight_of(m).beside)
+    if captured_beside and not captured_beside.is_living:
+        captured_beside = None
+    return e.plain_memory(m.text, m.owner, m.persona) or captured_beside
 
 
 def sees_changeset(person: Person, changeset: Changeset) -> bool:

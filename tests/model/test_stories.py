@@ -270,6 +270,27 @@ def test_an_insight_with_the_text_of_a_plain_memory_leaves_that_memory_alone(sto
     assert story[plain].status == "active"
 
 
+def test_an_insight_supersedes_the_memory_that_has_its_text_when_it_is_applied(story: Story) -> None:
+    first = story.remember("alice", ["orders"])
+    insight = story.capture("alice", ["refunds"], text=story[first].text)
+    story.forget("alice", first)
+    second = story.remember("alice", ["orders"], text=story[first].text)
+    story.approve("cora", insight)
+    story.apply("cora", insight, [("tag", True)])
+    assert (story[first].status, story[second].status) == ("archived", "superseded")
+
+
+def test_an_insight_supersedes_the_memory_that_had_its_text_when_it_was_captured(story: Story) -> None:
+    plain = story.remember("alice", ["orders"])
+    insight = story.capture("alice", ["refunds"], text=story[plain].text)
+    story.revise("alice", plain, text=story.e.new_text())
+    story.approve("cora", insight)
+    changeset = story.apply("cora", insight, [("tag", True)])
+    assert story[plain].status == "superseded"
+    story.roll_back("cora", changeset)
+    assert story[plain].status == "active"
+
+
 def test_everything_of_a_person_is_handed_over_also_on_the_way_back(story: Story) -> None:
     story.remember("alice", ["orders"])
     story.hand_over("ada", "alice", "bob")
