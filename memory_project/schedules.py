@@ -21,6 +21,7 @@ from pydantic import Field
 from foundation.operations.errors import Conflict, Forbidden, NotFound
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
+from memory_project.operating.shared import task_queue
 
 APPS = ("foundation", "memories", "analysis", "knowledge", "memory_project")
 MAX_MINUTES = 43_200  # 30 days
@@ -186,7 +187,10 @@ def rename_queued_tasks() -> None:
     """Update the function paths of queued tasks by RENAMED_TASKS."""
     OrmQ = apps.get_model("django_q", "OrmQ")
     for row in OrmQ.objects.all():
-        task = row.task
+        try:
+            task = task_queue.task_of(row.payload)
+        except Exception:  # unpickling can raise anything; System reports the row
+            continue
         if task.get("func") in RENAMED_TASKS:
             payload = SignedPackage.dumps({**task, "func": RENAMED_TASKS[task["func"]]})
             OrmQ.objects.filter(pk=row.pk).update(payload=payload)

@@ -17,16 +17,18 @@ from django.apps import apps
 from django.conf import settings
 from django.db.models import Model
 
+PURPOSE = "commonplace upstream credentials"  # part of the encryption: stored values need it as it is
+
 
 def seal(values: Mapping[str, Any]) -> str:
-    return _cipher(str(settings.SECRET_KEY)).encrypt(json.dumps(values).encode()).decode()
+    return cipher(PURPOSE, str(settings.SECRET_KEY)).encrypt(json.dumps(values).encode()).decode()
 
 
 def unseal(text: str, key: str = "") -> dict[str, Any] | None:
     """Return the values, decrypted with `key`, by default with whichever of secret_keys() fits; None if none does."""
     for each in [key] if key else secret_keys():
         try:
-            values: dict[str, Any] = json.loads(_cipher(each).decrypt(text.encode()))
+            values: dict[str, Any] = json.loads(cipher(PURPOSE, each).decrypt(text.encode()))
         except InvalidToken:
             continue
         return values
@@ -45,6 +47,7 @@ def sealed_columns() -> Iterator[tuple[type[Model], str]]:
             yield model, column
 
 
-def _cipher(key: str) -> Fernet:
-    derived = HKDF(SHA256(), 32, salt=None, info=b"commonplace upstream credentials").derive(key.encode())
+def cipher(purpose: str, key: str) -> Fernet:
+    """Return a cipher whose key is derived from `key`, another one for each purpose (HKDF, RFC 5869)."""
+    derived = HKDF(SHA256(), 32, salt=None, info=purpose.encode()).derive(key.encode())
     return Fernet(base64.urlsafe_b64encode(derived))

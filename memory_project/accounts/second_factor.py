@@ -11,8 +11,6 @@ from allauth.account.internal.flows.login import get_authentication_records
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 from django.contrib.auth import authenticate
 from django.http import HttpRequest, HttpResponse
@@ -74,8 +72,7 @@ class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]  # allauth h
 
 
 def _cipher(key: str) -> Fernet:
-    derived = HKDF(SHA256(), 32, salt=None, info=b"commonplace second factors").derive(key.encode())
-    return Fernet(base64.urlsafe_b64encode(derived))
+    return sealing.cipher("commonplace second factors", key)
 
 
 def encrypted_anew(value: Any, old: str) -> Any:

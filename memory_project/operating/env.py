@@ -23,7 +23,16 @@ FALSE = {"0", "false", "no", "off"}
 
 Number = TypeVar("Number", int, float)
 
-SECRET_NAMES = frozenset({"SECRET_KEY", "DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_REPLICA_URL", "CACHE_URL"})
+SECRET_NAMES = frozenset(
+    {
+        "SECRET_KEY",
+        "SECRET_KEY_FALLBACKS",
+        "DATABASE_URL",
+        "DATABASE_OWNER_URL",
+        "DATABASE_REPLICA_URL",
+        "CACHE_URL",
+    }
+)
 SECRET_ENDINGS = ("_PASSWORD", "_TOKEN", "_SECRET", "_API_KEY")
 MAX_SECRET_BYTES = 64 * 1024
 

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 from pydoc import locate
+from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.utils import timezone
+from django_q.conf import Conf
 from django_q.models import OrmQ, Schedule
 from django_q.tasks import async_task
 
+from memory_project.operating.shared import task_queue
 from memory_project.schedules import RENAMED_TASKS, schedules
 
 pytestmark = pytest.mark.django_db
@@ -27,10 +31,21 @@ def test_migrate_updates_moved_schedules_and_deletes_dropped_ones() -> None:
     assert Schedule.objects.filter(name=name, func=function, minutes=minutes).exists()
 
 
-def test_migrate_renames_queued_tasks(settings: object) -> None:
+def test_migrate_renames_queued_tasks(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     OrmQ.objects.all().delete()
     for path in ("memory_project.notices.inbox.mail_one", "memories.tasks.close_gaps"):
         async_task(path, 7)
+    with monkeypatch.context() as changed:
+        changed.setattr(Conf, "SECRET_KEY", "an earlier key")
+        async_task("memory_project.notices.inbox.mail_one", 8)
+    settings.SECRET_KEY_FALLBACKS = ["an earlier key"]
+    OrmQ.objects.create(key="default", payload="unreadable", lock=timezone.now())
     call_command("migrate", verbosity=0)
-    tasks = [(row.task["func"], row.task["args"]) for row in OrmQ.objects.order_by("id")]
-    assert tasks == [("memory_project.tasks.mail_notification", (7,)), ("memories.tasks.close_gaps", (7,))]
+    payloads = list(OrmQ.objects.order_by("id").values_list("payload", flat=True))
+    assert payloads.pop() == "unreadable"
+    tasks = [(task["func"], task["args"]) for task in map(task_queue.task_of, payloads)]
+    assert tasks == [
+        ("memory_project.tasks.mail_notification", (7,)),
+        ("memories.tasks.close_gaps", (7,)),
+        ("memory_project.tasks.mail_notification", (8,)),
+    ]

@@ -63,6 +63,7 @@ def test_a_secret_can_be_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_bytes(b"  spaces belong to it \r\n")
     assert read_setting("SECRET_KEY", SECRET_KEY_FILE=str(file)).stdout == "  spaces belong to it \n"
+    assert "spaces" in read_setting("SECRET_KEY_FALLBACKS", SECRET_KEY_FALLBACKS_FILE=str(file)).stdout
     assert read_setting("EMAIL_HOST_PASSWORD", EMAIL_HOST_PASSWORD_FILE=str(file)).stdout[:8] == "  spaces"
 
 
