@@ -1,16 +1,17 @@
-"""Kill the primary of a cluster with Patroni five times while a company works, and count what was lost.
+"""Let the primary of a cluster with Patroni fail six times while a company works, and count what was lost.
 
-    python bench/failover.py [--kills 5] [--people 40] [--memories 2000] [--every 60] [--seed 7] [--out FILE]
+    python bench/failover.py [--faults 6] [--people 40] [--memories 2000] [--every 60] [--seed 7] [--out FILE]
 
-The cluster is that of deploy/ha and docs/ha.md on loopback addresses of this machine: etcd, two database machines with
-Patroni in synchronous mode, HAProxy, PgBouncer, two web processes and a worker. The people of load_model.py work, and
-write more than there. Every other kill ends Patroni with its server, as if the machine were gone; the others end the
-server alone. Between two kills the killed machine comes back and becomes the synchronous standby. The kernel closes the
-connections of killed processes, and keeps what they have written: a machine whose network ends is noticed later.
+The cluster is that of deploy/ha and docs/ha.md: two database machines with Patroni in synchronous mode, etcd on three,
+HAProxy, PgBouncer, two web processes and a worker. The machines are network namespaces of this one, for which it needs
+Linux and root. The people of load_model.py work, and write more than there. The faults take turns: all processes of the
+primary's machine are killed, PostgreSQL alone is, or the machine's network is cut. Between two faults the machine comes
+back and becomes the synchronous standby. The kernel closes the connections of killed processes, and keeps what they
+have written.
 
-The table has for each kill the seconds until there is a new primary, until the first answer to a write, a recall and a
-page that were sent after the kill, and the calls that failed, by what a person saw. It ends with status 1 if an
-acknowledged write is missing in the end. It runs as root or as an account that may run PostgreSQL.
+The table has for each fault the seconds until there is a new primary, until the first answer to a write, a recall and a
+page that were sent after the fault, and the calls that failed, by what a person saw. It ends with status 1 if an
+acknowledged write is missing in the end.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ from patroni_cluster import FILES, PASSWORD, Cluster, wait_until
 
 WRITES = 30  # new memories of a person, in place of the two of a day
 GROUPS = {"write": ("remember",), "recall": ("context", "recall"), "page": ("browse", "review")}
-BEFORE_S = 20.0  # of work before the first kill
+KINDS = ("machine", "server", "network")
+BEFORE_S = 20.0  # of work before the first fault
 AFTER_S = 20.0  # of work after the last machine is back
-EXAMPLES = 3  # answers to failed calls that are shown for a kill
+EXAMPLES = 3  # answers to failed calls that are shown for a fault
 HOME_PORT = 8000
 
 
@@ -58,16 +60,16 @@ class Answer:
 
 
 @dataclass
-class Kill:
+class Fault:
     machine: str
-    is_whole_machine: bool
-    at: float  # when its processes were gone
+    kind: str  # one of KINDS
+    at: float  # when the processes were gone, or the network was
     primary_after_s: float = math.inf
     whole_after_s: float = math.inf  # until there is a synchronous standby again
-    until: float = math.inf  # the next kill, or the end
+    until: float = math.inf  # the next fault, or the end
 
     def first_success_s(self, answers: Sequence[Answer], group: str) -> float:
-        """Return the seconds from the kill to the first success of a call that was sent after it."""
+        """Return the seconds from the fault to the first success of a call that was sent after it."""
         ended = [a.answered for a in answers if a.sent > self.at and not a.problem and a.operation in GROUPS[group]]
         return min(ended, default=math.inf) - self.at
 
@@ -110,26 +112,30 @@ def calls_of(people: int, seconds: float, seed: int) -> list[Call]:
     return sorted([*day(people, seconds, seed), *writes], key=lambda call: call.at)
 
 
-def kill_primaries(cluster: Cluster, kills: int, every_s: float, found: list[Kill]) -> None:
-    """Kill the primary again and again, and wait each time until the cluster is whole."""
+def disturb(cluster: Cluster, faults: int, every_s: float, found: list[Fault]) -> None:
+    """Let the primary fail again and again, and wait each time until the cluster is whole."""
     time.sleep(BEFORE_S)
-    for number in range(kills):
-        machine = cluster.primary()
-        is_whole_machine = number % 2 == 0
-        if is_whole_machine:
-            cluster.kill_machine(machine)
-        else:
-            cluster.kill_server(machine)
-        kill = Kill(machine, is_whole_machine, time.monotonic())
-        found.append(kill)
+    for number in range(faults):
+        machine, kind = cluster.primary(), KINDS[number % len(KINDS)]
+        match kind:
+            case "machine":
+                cluster.kill_machine(machine)
+            case "server":
+                cluster.kill_server(machine)
+            case "network":
+                cluster.cut_network(machine)
+        fault = Fault(machine, kind, time.monotonic())
+        found.append(fault)
         wait_until(lambda machine=machine: cluster.primary() not in ("", machine), "a new primary")  # type: ignore[misc]
-        kill.primary_after_s = time.monotonic() - kill.at
-        if kill.is_whole_machine:
+        fault.primary_after_s = time.monotonic() - fault.at
+        if kind == "machine":
             cluster.start_machine(machine)
+        elif kind == "network":
+            cluster.mend_network(machine)
         wait_until(cluster.is_whole, "a synchronous standby")
-        kill.whole_after_s = time.monotonic() - kill.at
-        time.sleep(max(every_s - kill.whole_after_s, 5.0))
-        kill.until = time.monotonic()
+        fault.whole_after_s = time.monotonic() - fault.at
+        time.sleep(max(every_s - fault.whole_after_s, 5.0))
+        fault.until = time.monotonic()
     time.sleep(AFTER_S)
     found[-1].until = time.monotonic()
 
@@ -155,19 +161,19 @@ def manage(*arguments: str, settings: dict[str, str]) -> None:
     subprocess.run(command, env={**os.environ, **settings}, check=True, stdout=subprocess.DEVNULL)
 
 
-def report(kills: Sequence[Kill], company: Company, lost: int) -> str:
+def report(faults: Sequence[Fault], company: Company, lost: int) -> str:
     lines = [
-        "| killed | new primary after, s | first write | first recall | first page | last failure |"
+        "| fault of the | new primary after, s | first write | first recall | first page | last failure |"
         " standby again after | calls that failed | most frequent answers |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for kill in kills:
-        firsts = " | ".join(f"{kill.first_success_s(company.answers, group):.1f}" for group in GROUPS)
-        failed = kill.failed(company.answers)
+    for fault in faults:
+        firsts = " | ".join(f"{fault.first_success_s(company.answers, group):.1f}" for group in GROUPS)
+        failed = fault.failed(company.answers)
         seen = "; ".join(f"{count} × {text}" for text, count in failed.most_common(EXAMPLES))
         lines.append(
-            f"| {'machine' if kill.is_whole_machine else 'server'} | {kill.primary_after_s:.1f} | {firsts} |"
-            f" {kill.last_failure_s(company.answers):.1f} | {kill.whole_after_s:.1f} | {failed.total()} | {seen} |"
+            f"| {fault.kind} | {fault.primary_after_s:.1f} | {firsts} |"
+            f" {fault.last_failure_s(company.answers):.1f} | {fault.whole_after_s:.1f} | {failed.total()} | {seen} |"
         )
     total = len(company.answers)
     bad = sum(1 for answer in company.answers if answer.problem)
@@ -180,10 +186,10 @@ def report(kills: Sequence[Kill], company: Company, lost: int) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--faults", type=int, default=6)
     parser.add_argument("--people", type=int, default=40)
     parser.add_argument("--memories", type=int, default=2_000)
-    parser.add_argument("--every", type=float, default=60.0, help="seconds between two kills, at least")
+    parser.add_argument("--every", type=float, default=60.0, help="seconds between two faults, at least")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--out", type=Path, help="file for the table in Markdown")
     options = parser.parse_args()
@@ -209,17 +215,17 @@ def main() -> int:
         stack.enter_context(started("worker", "qcluster", **settings))
         wait_until_ready(HOME_PORT + 1)
         wait_until_ready(HOME_PORT)
-        seconds = BEFORE_S + options.kills * options.every + AFTER_S
+        seconds = BEFORE_S + options.faults * options.every + AFTER_S
         company = Company(f"http://localhost:{HOME_PORT}", people, options.seed)
-        kills: list[Kill] = []
+        faults: list[Fault] = []
         with ThreadPoolExecutor(1) as executor:
-            killing = executor.submit(kill_primaries, cluster, options.kills, options.every, kills)
+            disturbing = executor.submit(disturb, cluster, options.faults, options.every, faults)
             asyncio.run(company.replay(calls_of(options.people, seconds, options.seed)))
-            killing.result()  # raises what ended it
+            disturbing.result()  # raises what ended it
         connection.close()
         lost = company.count_lost()
         connection.close()
-        table = report(kills, company, lost)
+        table = report(faults, company, lost)
     print(table)
     if options.out:
         options.out.write_text(table + "\n")
@@ -232,10 +238,10 @@ def new_cluster(folder: Path) -> Cluster:
     packaged = EmbeddedPostgres(folder)
     account = packaged.account
     if account is None:
-        return Cluster(folder, {}, packaged.binaries)
+        raise SystemExit("run this as root: it makes network namespaces")
     os.chown(folder, account.pw_uid, account.pw_gid)
     folder.chmod(0o755)
-    return Cluster(folder, {"user": account.pw_uid, "group": account.pw_gid}, packaged.binaries)
+    return Cluster(folder, account, packaged.binaries)
 
 
 def leads_to_primary() -> bool:

@@ -1,7 +1,8 @@
 """A PostgreSQL cluster that fails over by itself: etcd, two machines with Patroni, HAProxy and PgBouncer.
 
-The programs run with the files of deploy/ha, as docs/ha.md describes it for a trial on one machine: the two machines
-are two loopback addresses.
+The programs run with the files of deploy/ha, as docs/ha.md describes it for several machines. The two database machines
+are two network namespaces, whose network can be cut. Each has an etcd; the third one is on this machine, beside HAProxy
+and PgBouncer.
 """
 
 from __future__ import annotations
@@ -13,17 +14,21 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from pwd import struct_passwd
 
 import psutil
 import scratch
 
 FILES = scratch.ROOT / "deploy" / "ha"
-ADDRESSES = {"db1": "127.0.0.11", "db2": "127.0.0.12"}
-ETCD = "http://127.0.0.1:2379"
+BRIDGE = "failover"
+# of a network for measurements (RFC 2544), which no other one uses
+HERE = "198.18.0.1"
+ADDRESSES = {"db1": "198.18.0.11", "db2": "198.18.0.12"}
+ETCDS = {"here": HERE, **ADDRESSES}
 PASSWORD = "trial"
 PATIENCE_S = 120.0
 
@@ -31,8 +36,45 @@ PATIENCE_S = 120.0
 def program(name: str) -> str:
     found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if found is None:
-        raise SystemExit(f"{name} is missing; on Debian: apt install etcd-server patroni haproxy pgbouncer")
+        raise SystemExit(f"{name} is missing; on Debian: apt install etcd-server patroni haproxy pgbouncer iproute2")
     return found
+
+
+def ip(*arguments: str, check: bool = True) -> None:
+    subprocess.run([program("ip"), *arguments], check=check, stderr=None if check else subprocess.DEVNULL)
+
+
+def link(machine: str) -> str:
+    """Return the name of a machine's namespace, and of its interface on this side."""
+    return f"{BRIDGE}-{machine}"
+
+
+def make_network() -> None:
+    remove_network()
+    ip("link", "add", BRIDGE, "type", "bridge")
+    ip("address", "add", f"{HERE}/24", "dev", BRIDGE)
+    ip("link", "set", BRIDGE, "up")
+    for name, address in ADDRESSES.items():
+        ip("netns", "add", link(name))
+        ip("link", "add", link(name), "type", "veth", "peer", "name", "eth0", "netns", link(name))
+        ip("link", "set", link(name), "master", BRIDGE, "up")
+        inside = ("-n", link(name))
+        ip(*inside, "address", "add", f"{address}/24", "dev", "eth0")
+        ip(*inside, "link", "set", "eth0", "up")
+        ip(*inside, "link", "set", "lo", "up")
+
+
+def is_in_use() -> bool:
+    """Return whether another trial runs. What a trial that was killed has left is no obstacle."""
+    with socket.socket() as probe:
+        return Path("/sys/class/net", BRIDGE).exists() and probe.connect_ex((HERE, 2379)) == 0
+
+
+def remove_network() -> None:
+    for name in ADDRESSES:
+        ip("link", "delete", link(name), check=False)
+        ip("netns", "delete", link(name), check=False)
+    ip("link", "delete", BRIDGE, check=False)
 
 
 def wait_until(is_so: Callable[[], bool], what: str) -> None:
@@ -48,18 +90,18 @@ class Cluster:
     """The programs of one trial. `folder` must be one that the account of the servers can enter."""
 
     folder: Path
-    account: Mapping[str, int]  # user and group of the servers, if this process runs as root
+    account: struct_passwd  # of the programs
     binaries: Path  # of PostgreSQL
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self) -> None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", 2379)) == 0:
-                raise SystemExit("another etcd runs at 127.0.0.1:2379: stop it first")
-        self.begin("etcd", program("etcd"), "--data-dir", str(self.folder / "etcd"),
-                   "--listen-client-urls", ETCD, "--advertise-client-urls", ETCD)  # fmt: skip
+        if is_in_use():
+            raise SystemExit(f"another etcd runs at {HERE}:2379: stop it first")
+        make_network()
+        for name in ETCDS:
+            self.start_etcd(name)
         for name in ADDRESSES:
-            self.start_machine(name)
+            self.start_patroni(name)
             wait_until(lambda name=name: self.role(name) != "", f"{name} runs")  # type: ignore[misc]
         wait_until(self.is_whole, "a synchronous standby")
         shutil.copy(FILES / "pgbouncer.ini", self.folder)
@@ -72,11 +114,25 @@ class Cluster:
         return {name.upper(): address for name, address in ADDRESSES.items()} | web
 
     def start_machine(self, name: str) -> None:
+        self.start_etcd(name)
+        self.start_patroni(name)
+
+    def start_etcd(self, name: str) -> None:
+        client, peer = f"http://{ETCDS[name]}:2379", f"http://{ETCDS[name]}:2380"
+        self.begin(
+            f"etcd-{name}", program("etcd"), "--name", name, "--data-dir", str(self.folder / f"etcd-{name}"),
+            "--listen-client-urls", client, "--advertise-client-urls", client,
+            "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+            "--initial-cluster", ",".join(f"{each}=http://{address}:2380" for each, address in ETCDS.items()),
+            machine=name,
+        )  # fmt: skip
+
+    def start_patroni(self, name: str) -> None:
         address = ADDRESSES[name]
         self.begin(
-            name, program("patroni"), str(FILES / "patroni.yml"),
+            f"patroni-{name}", program("patroni"), str(FILES / "patroni.yml"), machine=name,
             PATRONI_NAME=name,
-            PATRONI_ETCD3_HOSTS="127.0.0.1:2379",
+            PATRONI_ETCD3_HOSTS=",".join(f"{each}:2379" for each in ETCDS.values()),
             PATRONI_RESTAPI_LISTEN=f"{address}:8008",
             PATRONI_RESTAPI_CONNECT_ADDRESS=f"{address}:8008",
             PATRONI_POSTGRESQL_LISTEN=f"{address}:5432",
@@ -88,13 +144,15 @@ class Cluster:
             PATRONI_REPLICATION_USERNAME="replicator", PATRONI_REPLICATION_PASSWORD=PASSWORD,
         )  # fmt: skip
 
-    def begin(self, name: str, *command: str, **settings: str) -> None:
+    def begin(self, name: str, *command: str, machine: str = "here", **settings: str) -> None:
         """Start a program in the background, with its output in a file."""
+        user = (f"--reuid={self.account.pw_uid}", f"--regid={self.account.pw_gid}", "--clear-groups")
+        inside = (program("ip"), "netns", "exec", link(machine)) if machine in ADDRESSES else ()
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                command, cwd=self.folder, env={**os.environ, **settings}, stdout=log, stderr=log,
-                start_new_session=True, **self.account,
-            )  # type: ignore[call-overload]  # fmt: skip
+                [*inside, program("setpriv"), *user, *command], cwd=self.folder, env={**os.environ, **settings},
+                stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
 
     # -- what Patroni says -------------------------------------------------------------------------------
 
@@ -103,7 +161,7 @@ class Cluster:
         import httpx2  # noqa: PLC0415 - after setup()
 
         try:
-            answer = httpx2.get(f"http://{ADDRESSES[name]}:8008/patroni", timeout=2)
+            answer = httpx2.get(f"http://{ADDRESSES[name]}:8008/patroni", timeout=1)
         except httpx2.HTTPError:
             return ""
         found = json.loads(answer.text)
@@ -121,9 +179,18 @@ class Cluster:
     # -- faults ------------------------------------------------------------------------------------------
 
     def kill_machine(self, name: str) -> None:
-        """End Patroni and PostgreSQL of a machine at once."""
-        self._kill(self._server(name), psutil.Process(self.processes[name].pid))
-        self.processes[name].wait()
+        """End Patroni, PostgreSQL and etcd of a machine at once."""
+        programs = [self.processes[f"{program}-{name}"] for program in ("patroni", "etcd")]
+        self._kill(self._server(name), *(psutil.Process(each.pid) for each in programs))
+        for each in programs:
+            each.wait()
+
+    def cut_network(self, name: str) -> None:
+        """From now on, nothing that a machine sends arrives, and nobody is told."""
+        ip("link", "set", link(name), "down")
+
+    def mend_network(self, name: str) -> None:
+        ip("link", "set", link(name), "up")
 
     def kill_server(self, name: str) -> None:
         """End PostgreSQL of a machine, whose Patroni notices it."""
@@ -143,9 +210,10 @@ class Cluster:
         for name, process in self.processes.items():
             if process.poll() is not None:
                 continue
-            if name in ADDRESSES:
-                process.terminate()  # Patroni stops its server
-                continue
-            process.kill()
+            if name.startswith("patroni"):
+                process.terminate()  # it stops its server
+                process.wait(60)
         for process in self.processes.values():
+            process.kill()
             process.wait(60)
+        remove_network()

@@ -466,6 +466,7 @@ LOGGING = {
     "filters": {
         "request": {"()": "memory_project.operating.observability.logs.WithRequest"},
         "refusals": {"()": "memory_project.operating.observability.logs.WithoutTracebackOfRefusals"},
+        "seldom": {"()": "memory_project.operating.observability.logs.Seldom"},
     },
     "formatters": {
         "line": {
@@ -487,6 +488,7 @@ LOGGING = {
     },
     "loggers": {
         "django.request": {"filters": ["refusals"]},
+        "psycopg.pool": {"filters": ["seldom"]},  # each of its threads warns while the database is away
         "axes": {"level": "ERROR"},  # sign-in attempts are in the audit log
         # below these levels they log statements with their values, messages with their texts, and URLs
         **{name: {"level": "INFO"} for name in ("django.db.backends", "mcp", "sse_starlette", "botocore", "datahub")},

@@ -382,6 +382,20 @@ def test_a_json_line_has_the_id_of_its_request() -> None:
     assert logs.LineFormatter("%(message)s").format(record) == "slow: recall [request request-of-alice]"
 
 
+def test_the_warnings_of_a_pool_are_logged_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    pool = logging.getLogger("psycopg.pool")
+    refused, retried = "error connecting in %r: %s", "reconnection attempt in %r failed after %s sec"
+    for after_s, message in ((0, refused), (1, retried), (2, refused), (11, refused), (12, refused)):
+        record = pool.makeRecord(pool.name, logging.WARNING, "", 0, message, ("pool-1", after_s), None)
+        record.created = 2e9 + after_s
+        pool.handle(record)
+    assert [(record.created - 2e9, record.msg) for record in caplog.records] == [
+        (0, refused),
+        (1, retried),
+        (11, refused),
+    ]
+
+
 @pytest.mark.parametrize("secret", ["cpl_0f9d8e7c6b5a", "sk-ant-api03-Zx81kQvP7", "postgres://ann:hunter2@db"])
 def test_log_lines_have_no_secrets(secret: str) -> None:
     record = logging.LogRecord("x", logging.WARNING, "x.py", 1, "Not Found: /find/?q=%s", (secret,), None)

@@ -15,6 +15,7 @@ from memory_project.operating.observability import request_context, tracing
 # Exceptions whose messages Python makes of names in the code and of addresses. Others may quote what they work on, such
 # as the row that a database refuses.
 TELLING = (OSError, ImportError, AttributeError, NameError, RecursionError, MemoryError, NotImplementedError)
+INTERVAL_S = 10.0
 QUEUE = "django-q"  # this logger logs the traceback of a failed task as part of its message
 PLACE = re.compile(r'^\s+File "[^"\n]+", line \d+, in [\w<>]+$')
 NAME_OF_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?=:|$)")
@@ -26,6 +27,21 @@ class WithoutTracebackOfRefusals(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.ERROR:
             record.exc_info = record.exc_text = None
+        return True
+
+
+class Seldom(logging.Filter):
+    """Lets a message pass once in INTERVAL_S, whatever its values are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed_at: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = str(record.msg)  # without its arguments
+        if record.created < self.passed_at.get(kind, 0.0) + INTERVAL_S:
+            return False
+        self.passed_at[kind] = record.created
         return True
 
 
