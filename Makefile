@@ -125,7 +125,7 @@ test-outside: $(VENV)/check ## tests with browsers and servers
 check-operations: programs ## tests with several machines, replicas, kills, containers and upgrades
 	@$(BIN)/python -m pytest tests/operations
 
-check-failover: $(VENV)/check ## kill the primary of a cluster with Patroni five times while people work (docs/ha.md; needs patroni, etcd, haproxy, pgbouncer)
+check-failover: $(VENV)/check ## let the primary of a cluster with Patroni fail six times while people work (docs/ha.md; needs root, patroni, etcd, haproxy, pgbouncer)
 	@$(BIN)/python bench/failover.py $(FAILOVER)
 
 pictures: browser ## take the pictures of the README in an installation with the demo
