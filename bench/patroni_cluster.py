@@ -1,8 +1,8 @@
 """A PostgreSQL cluster that fails over by itself: etcd, two machines with Patroni, HAProxy and PgBouncer.
 
 The programs run with the files of deploy/ha, as docs/ha.md describes it for several machines. The two database machines
-are two network namespaces, whose network can be cut. Each has an etcd; the third one is on this machine, beside HAProxy
-and PgBouncer.
+are two network namespaces, whose network can be cut. The other programs are on this machine, the three of etcd with an
+address each.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ import scratch
 FILES = scratch.ROOT / "deploy" / "ha"
 BRIDGE = "failover"
 # of a network for measurements (RFC 2544), which no other one uses
-HERE = "198.18.0.1"
 ADDRESSES = {"db1": "198.18.0.11", "db2": "198.18.0.12"}
-ETCDS = {"here": HERE, **ADDRESSES}
+ETCDS = {"etcd1": "198.18.0.1", "etcd2": "198.18.0.2", "etcd3": "198.18.0.3"}
 PASSWORD = "trial"
 PATIENCE_S = 120.0
 
@@ -52,7 +51,8 @@ def link(machine: str) -> str:
 def make_network() -> None:
     remove_network()
     ip("link", "add", BRIDGE, "type", "bridge")
-    ip("address", "add", f"{HERE}/24", "dev", BRIDGE)
+    for address in ETCDS.values():
+        ip("address", "add", f"{address}/24", "dev", BRIDGE)
     ip("link", "set", BRIDGE, "up")
     for name, address in ADDRESSES.items():
         ip("netns", "add", link(name))
@@ -67,7 +67,7 @@ def make_network() -> None:
 def is_in_use() -> bool:
     """Return whether another trial runs. What a trial that was killed has left is no obstacle."""
     with socket.socket() as probe:
-        return Path("/sys/class/net", BRIDGE).exists() and probe.connect_ex((HERE, 2379)) == 0
+        return Path("/sys/class/net", BRIDGE).exists() and probe.connect_ex((ETCDS["etcd1"], 2379)) == 0
 
 
 def remove_network() -> None:
@@ -96,12 +96,12 @@ class Cluster:
 
     def start(self) -> None:
         if is_in_use():
-            raise SystemExit(f"another etcd runs at {HERE}:2379: stop it first")
+            raise SystemExit(f"another etcd runs at {ETCDS['etcd1']}:2379: stop it first")
         make_network()
         for name in ETCDS:
             self.start_etcd(name)
         for name in ADDRESSES:
-            self.start_patroni(name)
+            self.start_machine(name)
             wait_until(lambda name=name: self.role(name) != "", f"{name} runs")  # type: ignore[misc]
         wait_until(self.is_whole, "a synchronous standby")
         shutil.copy(FILES / "pgbouncer.ini", self.folder)
@@ -113,24 +113,19 @@ class Cluster:
         web = {"WEB": "127.0.0.1:8000", "WEB1": "127.0.0.1:8001", "WEB2": "127.0.0.1:8002"}
         return {name.upper(): address for name, address in ADDRESSES.items()} | web
 
-    def start_machine(self, name: str) -> None:
-        self.start_etcd(name)
-        self.start_patroni(name)
-
     def start_etcd(self, name: str) -> None:
         client, peer = f"http://{ETCDS[name]}:2379", f"http://{ETCDS[name]}:2380"
         self.begin(
-            f"etcd-{name}", program("etcd"), "--name", name, "--data-dir", str(self.folder / f"etcd-{name}"),
+            name, program("etcd"), "--name", name, "--data-dir", str(self.folder / name),
             "--listen-client-urls", client, "--advertise-client-urls", client,
             "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
             "--initial-cluster", ",".join(f"{each}=http://{address}:2380" for each, address in ETCDS.items()),
-            machine=name,
         )  # fmt: skip
 
-    def start_patroni(self, name: str) -> None:
+    def start_machine(self, name: str) -> None:
         address = ADDRESSES[name]
         self.begin(
-            f"patroni-{name}", program("patroni"), str(FILES / "patroni.yml"), machine=name,
+            name, program("patroni"), str(FILES / "patroni.yml"),
             PATRONI_NAME=name,
             PATRONI_ETCD3_HOSTS=",".join(f"{each}:2379" for each in ETCDS.values()),
             PATRONI_RESTAPI_LISTEN=f"{address}:8008",
@@ -144,10 +139,10 @@ class Cluster:
             PATRONI_REPLICATION_USERNAME="replicator", PATRONI_REPLICATION_PASSWORD=PASSWORD,
         )  # fmt: skip
 
-    def begin(self, name: str, *command: str, machine: str = "here", **settings: str) -> None:
-        """Start a program in the background, with its output in a file."""
+    def begin(self, name: str, *command: str, **settings: str) -> None:
+        """Start a program in the background, with its output in a file. That of a machine runs in its namespace."""
         user = (f"--reuid={self.account.pw_uid}", f"--regid={self.account.pw_gid}", "--clear-groups")
-        inside = (program("ip"), "netns", "exec", link(machine)) if machine in ADDRESSES else ()
+        inside = (program("ip"), "netns", "exec", link(name)) if name in ADDRESSES else ()
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [*inside, program("setpriv"), *user, *command], cwd=self.folder, env={**os.environ, **settings},
@@ -179,11 +174,9 @@ class Cluster:
     # -- faults ------------------------------------------------------------------------------------------
 
     def kill_machine(self, name: str) -> None:
-        """End Patroni, PostgreSQL and etcd of a machine at once."""
-        programs = [self.processes[f"{program}-{name}"] for program in ("patroni", "etcd")]
-        self._kill(self._server(name), *(psutil.Process(each.pid) for each in programs))
-        for each in programs:
-            each.wait()
+        """End Patroni and PostgreSQL of a machine at once."""
+        self._kill(self._server(name), psutil.Process(self.processes[name].pid))
+        self.processes[name].wait()
 
     def cut_network(self, name: str) -> None:
         """From now on, nothing that a machine sends arrives, and nobody is told."""
@@ -210,7 +203,7 @@ class Cluster:
         for name, process in self.processes.items():
             if process.poll() is not None:
                 continue
-            if name.startswith("patroni"):
+            if name in ADDRESSES:
                 process.terminate()  # it stops its server
                 process.wait(60)
         for process in self.processes.values():

@@ -227,6 +227,21 @@ def _catch_up(catalog: Catalog, records: Sequence[MemoryRecord], result: CheckRe
         # A memory whose only baselines are of another catalog can't be compared.
         if record.status in LIVING and (record.pk in rows_of or not urns_of(record)):
             _compare_one(record, rows_of.get(record.pk, ()), entities, result)
+    _compare_again(to_compare, entities)
+
+
+def _compare_again(records: Sequence[MemoryRecord], entities: Mapping[str, EntitySnapshot]) -> None:
+    """Let the next check compare these memories again if they were compared with a state that no check has seen.
+
+    If such an entity is as before by then, the check finds no change of it, and a memory would stay stale.
+    """
+    if not records or not entities:
+        return
+    states = EntityState.objects.filter(catalog=identity(), urn__in=list(entities)).values_list("urn", "fingerprint")
+    unseen = [urn for urn, fingerprint in states if fingerprint != entities[urn].fingerprint]
+    if unseen:
+        rows = EntityBaseline.objects.filter(record__in=records, catalog=identity(), urn__in=unseen)
+        rows.filter(due=Due.NOTHING).update(due=Due.COMPARE)
 
 
 def _baselines_of(records: Iterable[MemoryRecord]) -> dict[UUID, list[EntityBaseline]]:
@@ -298,11 +313,13 @@ def compare(catalog: Catalog, urns: Sequence[str], entities: Mapping[str, Entity
     for start in range(0, len(records), CHUNK):
         chunk = records[start : start + CHUNK]
         rows_of = _baselines_of(chunk)
-        stale = [record.pk for record in chunk if record.status == Status.STALE]
-        unread = {row.urn for pk in stale for row in rows_of.get(pk, ())} - set(entities)
-        known = {**entities, **read_entities(catalog, unread)} if unread else entities
+        stale = [record for record in chunk if record.status == Status.STALE]
+        unread = {row.urn for record in stale for row in rows_of.get(record.pk, ())} - set(entities)
+        others = read_entities(catalog, unread) if unread else {}
+        known = {**entities, **others}
         for record in chunk:
             _compare_one(record, rows_of.get(record.pk, ()), known, result)
+        _compare_again(stale, others)
 
 
 def _memories_about_entities() -> MemoryRecordQuerySet:

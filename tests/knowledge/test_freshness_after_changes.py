@@ -13,7 +13,7 @@ from knowledge.catalog.interface import CatalogUnavailable, Write, WriteRun
 from knowledge.changesets import rollback
 from knowledge.freshness import stale_detection
 from knowledge.insights.capture import capture
-from knowledge.models import EntityBaseline, Insight
+from knowledge.models import Due, EntityBaseline, Insight
 from knowledge.operations import Appeal, Capture
 from knowledge.review import decisions, suggested
 from memories import services
@@ -128,6 +128,35 @@ def test_a_stale_memory_is_stale_again_until_its_entity_is_reinstated(
     assert state(record) == (Status.STALE, DEPRECATED)
     reinstate()
     assert state(record) == (Status.ACTIVE, "")
+
+
+def test_a_change_that_only_a_restored_memory_was_compared_with_is_gone_at_the_next_check(
+    small_catalog: None, alice: Caller
+) -> None:
+    record = about(alice, ORDERS)
+    stale_detection.check_all_entities(10)
+    services.forget(alice, Forget(record_id=record.pk))
+    put(ORDERS, "deprecation", DEPRECATION)
+    restore(alice, record)
+    assert state(record) == (Status.STALE, DEPRECATED)
+    put(ORDERS, "deprecation", {**DEPRECATION, "deprecated": False})
+    stale_detection.check_all_entities(10)
+    assert state(record) == (Status.ACTIVE, "")
+
+
+def test_a_change_that_was_read_for_another_entity_is_gone_at_the_next_check(
+    small_catalog: None, alice: Caller
+) -> None:
+    both = about(alice, ORDERS, REFUNDS)
+    stale_detection.check_all_entities(10)
+    deprecate(ORDERS)
+    put(REFUNDS, "deprecation", DEPRECATION)
+    reinstate(ORDERS)
+    assert state(both)[0] == Status.STALE
+    put(REFUNDS, "deprecation", {**DEPRECATION, "deprecated": False})
+    stale_detection.check_all_entities(10)
+    assert state(both) == (Status.ACTIVE, "")
+    assert not EntityBaseline.objects.exclude(due=Due.NOTHING).exists()
 
 
 def test_only_a_verification_ends_what_the_catalog_says(small_catalog: None, alice: Caller) -> None:

@@ -114,6 +114,19 @@ def test_undoing_a_verification_brings_the_earlier_baseline_back(story: Story) -
     assert story[m].status == "active"
 
 
+def test_an_entity_that_was_away_only_between_two_checks_leaves_a_restored_memory_active(story: Story) -> None:
+    m = story.remember("alice", ["orders", "refunds"])
+    story.check()
+    story.forget("alice", m)
+    columns = dict(story.e.entities["refunds"].columns)
+    story.others_change("refunds", exists=False, columns=columns)
+    story.undo("alice", m, "forget")
+    assert story[m].status == "stale"
+    story.others_change("refunds", columns=columns)
+    story.check()
+    assert story[m].status == "active"
+
+
 def test_an_entity_added_while_the_catalog_is_unavailable_gets_its_baseline_later(story: Story) -> None:
     m = story.remember("alice", ["orders"])
     story.catalog_goes()
