@@ -47,7 +47,7 @@ GROUPS = {"write": ("remember",), "recall": ("context", "recall"), "page": ("bro
 KINDS = ("machine", "server", "network")
 BEFORE_S = 20.0  # of work before the first fault
 AFTER_S = 20.0  # of work after the last machine is back
-EXAMPLES = 3  # answers to failed calls that are shown for a fault
+EXAMPLES = 6  # answers to failed calls that are shown for a fault
 HOME_PORT = 8000
 
 
