@@ -9,9 +9,9 @@ the catalog, a program gets each event by webhook, and a handbook is subscribed 
 each process, the connections, temporary files, tables, queues and open cases are read. The curves are written to
 PICTURE, and the slope of each after the first third is printed.
 
-At the end, when the queues are as short as before, three rules are checked on the whole database; the command ends
+At the end, when the queues are as short as before, four rules are checked on the whole database; the command ends
 with status 1 if one is broken: each acknowledged memory is there, nobody reads a memory of others that is not shared
-with them, and each memory has a vector.
+with them, each text has the vectors of what it says now, and the counts of words are those of a recount.
 """
 
 from __future__ import annotations
@@ -269,26 +269,26 @@ def read_times(samples: Samples, company: Company, at: float) -> None:
 
 @dataclass(frozen=True)
 class Backlog:
-    """What waits: the length of each queue, and the number of texts without a vector by kind."""
+    """What waits: the length of each queue, and the number of texts by kind that lack vectors of what they say now."""
 
     queues: tuple[int, ...]
-    without_vector: Mapping[str, int]
+    gaps: Mapping[str, int]
 
     @classmethod
     def now(cls) -> Backlog:
         from django.db import connection  # noqa: PLC0415 - after setup()
 
-        from memories.retrieval import index_status  # noqa: PLC0415 - after setup()
+        from memories.retrieval import index_status, indexing  # noqa: PLC0415 - after setup()
 
         with connection.cursor() as cursor:
             cursor.execute(STATE)
             queues = cursor.fetchone()[2 : 2 + len(QUEUES)]
-        kinds = index_status.coverage(index_status.model())
-        return cls(queues, {kind.kind: kind.expected - kind.indexed for kind in kinds})
+        model = index_status.model()
+        return cls(queues, {source.kind: source.gaps(model).count() for source in indexing.SOURCES.values()})
 
     @property
     def size(self) -> int:
-        return sum(self.queues) + sum(self.without_vector.values())
+        return sum(self.queues) + sum(self.gaps.values())
 
     def is_at_most(self, other: Backlog) -> bool:
         return all(mine <= theirs for mine, theirs in zip(self.queues, other.queues, strict=True))
@@ -334,10 +334,30 @@ def broken_rules(company: Company, before: Backlog, after: Backlog) -> list[str]
             by_policy = set(MemoryRecord.objects.values_list("pk", flat=True))
         if foreign := by_policy - by_rule:
             found.append(f"{user.email} can read {len(foreign)} memories of others")
-    for kind, missing in after.without_vector.items():
-        if missing > before.without_vector.get(kind, 0):
-            found.append(f"{missing} texts of the kind {kind} have no vector")
+    for kind, missing in after.gaps.items():
+        if missing > before.gaps.get(kind, 0):
+            found.append(f"{missing} texts of the kind {kind} have no vectors of what they say now")
+    if wrong := len(wrong_counts()):
+        found.append(f"{wrong} counts of words differ from a recount")
     return found
+
+
+def wrong_counts() -> set[tuple[Any, ...]]:
+    """Return the exact counts of words, old and new, that a recount of all memories changes."""
+    from memories.retrieval import term_changes, term_statistics  # noqa: PLC0415 - after setup()
+
+    term_changes.update()
+    counted = counts_of_words()
+    term_statistics.refresh()
+    return counted ^ counts_of_words()
+
+
+def counts_of_words() -> set[tuple[Any, ...]]:
+    from django.db import connection  # noqa: PLC0415 - after setup()
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT lexeme, owner, persona, documents FROM memory_lexemes WHERE NOT rough")
+        return set(cursor.fetchall())
 
 
 # -- the report ------------------------------------------------------------------------------------------------
