@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
 from uuid import UUID
 
 from django.conf import settings
@@ -213,6 +215,7 @@ def _catch_up(catalog: Catalog, records: Sequence[MemoryRecord], result: CheckRe
     rows_of = _baselines_of(records)
     wanted = {(record, urn) for record in records for urn in urns_of(record)}
     entities = read_entities(catalog, {urn for _, urn in wanted}) if wanted else {}
+    _forget_other_states(entities)
     current = {(row.record_id, row.urn) for rows in rows_of.values() for row in rows if row.due != Due.TAKE}
     result.baselines_taken += baselines.save_baselines(
         [(record, urn) for record, urn in wanted if (record.pk, urn) not in current], entities
@@ -227,21 +230,6 @@ def _catch_up(catalog: Catalog, records: Sequence[MemoryRecord], result: CheckRe
         # A memory whose only baselines are of another catalog can't be compared.
         if record.status in LIVING and (record.pk in rows_of or not urns_of(record)):
             _compare_one(record, rows_of.get(record.pk, ()), entities, result)
-    _compare_again(to_compare, entities)
-
-
-def _compare_again(records: Sequence[MemoryRecord], entities: Mapping[str, EntitySnapshot]) -> None:
-    """Let the next check compare these memories again if they were compared with a state that no check has seen.
-
-    If such an entity is as before by then, the check finds no change of it, and a memory would stay stale.
-    """
-    if not records or not entities:
-        return
-    states = EntityState.objects.filter(catalog=identity(), urn__in=list(entities)).values_list("urn", "fingerprint")
-    unseen = [urn for urn, fingerprint in states if fingerprint != entities[urn].fingerprint]
-    if unseen:
-        rows = EntityBaseline.objects.filter(record__in=records, catalog=identity(), urn__in=unseen)
-        rows.filter(due=Due.NOTHING).update(due=Due.COMPARE)
 
 
 def _baselines_of(records: Iterable[MemoryRecord]) -> dict[UUID, list[EntityBaseline]]:
@@ -253,6 +241,7 @@ def _baselines_of(records: Iterable[MemoryRecord]) -> dict[UUID, list[EntityBase
 
 def _check_chunk(catalog: Catalog, urns: Sequence[str], result: CheckReport) -> bool:
     """Compare the memories about entities that changed since the last check. Return False if the catalog is empty."""
+    began = _database_time()
     entities = read_entities(catalog, urns)
     if not any(entity.exists for entity in entities.values()) and not catalog.search("", limit=1):
         return False
@@ -260,8 +249,9 @@ def _check_chunk(catalog: Catalog, urns: Sequence[str], result: CheckReport) -> 
     before = dict(states.values_list("urn", "fingerprint"))
     changed = [urn for urn in urns if before.get(urn) != entities[urn].fingerprint]
     result.checked += _count_active(urns)
+    _forget_other_states(entities, at=began)
     compare(catalog, changed, entities, result)
-    _save_states(entities)
+    _save_states(entities, began)
     return True
 
 
@@ -269,13 +259,53 @@ def _count_active(urns: Sequence[str]) -> int:
     return _memories_about_entities().filter(status=Status.ACTIVE, baselines__urn__in=urns).distinct().count()
 
 
-def _save_states(entities: Mapping[str, EntitySnapshot]) -> None:
-    now = timezone.now()
-    catalog = identity()
-    rows = [EntityState(catalog=catalog, urn=u, fingerprint=s.fingerprint, checked_at=now) for u, s in entities.items()]
-    EntityState.objects.bulk_create(
-        rows, update_conflicts=True, unique_fields=["catalog", "urn"], update_fields=["fingerprint", "checked_at"]
-    )
+# A check that began while another one wrote the state does not know whose comparison came last.
+SAVE_STATES = """
+    INSERT INTO entity_states AS state (catalog, urn, fingerprint, checked_at)
+    SELECT %(catalog)s, urn, fingerprint, clock_timestamp()
+    FROM unnest(%(urns)s::text[], %(fingerprints)s::text[]) AS entity(urn, fingerprint) ORDER BY urn
+    ON CONFLICT (catalog, urn) DO UPDATE SET
+        fingerprint = CASE WHEN state.checked_at <= %(began)s THEN EXCLUDED.fingerprint ELSE '' END,
+        checked_at = EXCLUDED.checked_at
+"""
+
+FORGET_STATES = """
+    UPDATE entity_states SET fingerprint = '', checked_at = greatest(checked_at, coalesce(%(at)s, clock_timestamp()))
+    WHERE id IN (
+        SELECT state.id
+        FROM unnest(%(urns)s::text[], %(fingerprints)s::text[]) AS entity(urn, fingerprint)
+        JOIN entity_states state ON state.catalog = %(catalog)s AND state.urn = entity.urn
+        WHERE state.fingerprint <> entity.fingerprint ORDER BY state.urn FOR UPDATE OF state)
+"""
+
+
+def _save_states(entities: Mapping[str, EntitySnapshot], began: datetime) -> None:
+    """Save the states that a check has compared memories with. It began to read them at this time of the database."""
+    with connection.cursor() as cursor:
+        cursor.execute(SAVE_STATES, {**_states(entities), "began": began})
+
+
+def _forget_other_states(entities: Mapping[str, EntitySnapshot], *, at: datetime | None = None) -> None:
+    """Let the next check compare all memories about the entities that differ from their state at the last check.
+
+    Memories are or will be compared with what was read. If such an entity is as before at the next check, or if this
+    check breaks off, the next one would find no change, and a memory would stay stale.
+    """
+    if entities:
+        with connection.cursor() as cursor:
+            cursor.execute(FORGET_STATES, {**_states(entities), "at": at})
+
+
+def _states(entities: Mapping[str, EntitySnapshot]) -> dict[str, Any]:
+    fingerprints = [entity.fingerprint for entity in entities.values()]
+    return {"catalog": identity(), "urns": list(entities), "fingerprints": fingerprints}
+
+
+def _database_time() -> datetime:
+    """Return the time of the database, because the clocks of several machines differ."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        return cast(datetime, cursor.fetchone()[0])
 
 
 @service("freshness")
@@ -293,14 +323,16 @@ def check_entities(urns: Iterable[str]) -> CheckReport:
     known_urns = sorted(set(about.values_list("urn", flat=True)))
     for start in range(0, len(known_urns), CHUNK):
         chunk = known_urns[start : start + CHUNK]
+        began = _database_time()
         try:
             entities = read_entities(catalog, chunk)
             result.checked += _count_active(chunk)
+            _forget_other_states(entities, at=began)
             compare(catalog, chunk, entities, result)
         except (CatalogUnavailable, CatalogRefused) as error:
             result.note = error.message
             return result
-        _save_states(entities)
+        _save_states(entities, began)
     return result
 
 
@@ -313,13 +345,13 @@ def compare(catalog: Catalog, urns: Sequence[str], entities: Mapping[str, Entity
     for start in range(0, len(records), CHUNK):
         chunk = records[start : start + CHUNK]
         rows_of = _baselines_of(chunk)
-        stale = [record for record in chunk if record.status == Status.STALE]
-        unread = {row.urn for record in stale for row in rows_of.get(record.pk, ())} - set(entities)
+        stale = [record.pk for record in chunk if record.status == Status.STALE]
+        unread = {row.urn for pk in stale for row in rows_of.get(pk, ())} - set(entities)
         others = read_entities(catalog, unread) if unread else {}
+        _forget_other_states(others)
         known = {**entities, **others}
         for record in chunk:
             _compare_one(record, rows_of.get(record.pk, ()), known, result)
-        _compare_again(stale, others)
 
 
 def _memories_about_entities() -> MemoryRecordQuerySet:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,7 +14,7 @@ from knowledge.catalog.interface import CatalogUnavailable, Write, WriteRun
 from knowledge.changesets import rollback
 from knowledge.freshness import stale_detection
 from knowledge.insights.capture import capture
-from knowledge.models import Due, EntityBaseline, Insight
+from knowledge.models import EntityBaseline, Insight
 from knowledge.operations import Appeal, Capture
 from knowledge.review import decisions, suggested
 from memories import services
@@ -150,13 +151,52 @@ def test_a_change_that_was_read_for_another_entity_is_gone_at_the_next_check(
     both = about(alice, ORDERS, REFUNDS)
     stale_detection.check_all_entities(10)
     deprecate(ORDERS)
+    active = about(alice, ORDERS, REFUNDS, text="It is compared with what was read for the other memory.")
     put(REFUNDS, "deprecation", DEPRECATION)
     reinstate(ORDERS)
-    assert state(both)[0] == Status.STALE
+    assert state(both)[0] == state(active)[0] == Status.STALE
     put(REFUNDS, "deprecation", {**DEPRECATION, "deprecated": False})
     stale_detection.check_all_entities(10)
-    assert state(both) == (Status.ACTIVE, "")
-    assert not EntityBaseline.objects.exclude(due=Due.NOTHING).exists()
+    assert state(both) == state(active) == (Status.ACTIVE, "")
+
+
+def test_a_check_that_breaks_off_leaves_nothing_stale_for_good(
+    small_catalog: None, alice: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = about(alice, ORDERS)
+    stale_detection.check_all_entities(10)
+    put(ORDERS, "deprecation", DEPRECATION)
+    with monkeypatch.context() as broken:
+        broken.setattr(stale_detection, "_save_states", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            stale_detection.check_all_entities(10)
+    assert state(record) == (Status.STALE, DEPRECATED)
+    put(ORDERS, "deprecation", {**DEPRECATION, "deprecated": False})
+    stale_detection.check_all_entities(10)
+    assert state(record) == (Status.ACTIVE, "")
+
+
+def test_a_memory_that_is_restored_during_a_check_is_compared_at_the_next_one(
+    small_catalog: None, alice: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = about(alice, ORDERS)
+    about(alice, ORDERS, text="The check is about this one.")
+    stale_detection.check_all_entities(10)
+    services.forget(alice, Forget(record_id=record.pk))
+    compare = stale_detection.compare
+
+    def restore_and_compare(*args: Any) -> None:
+        put(ORDERS, "deprecation", DEPRECATION)
+        restore(alice, record)
+        put(ORDERS, "deprecation", {**DEPRECATION, "deprecated": False})
+        compare(*args)
+
+    with monkeypatch.context() as during:
+        during.setattr(stale_detection, "compare", restore_and_compare)
+        stale_detection.check_all_entities(10)
+    assert state(record) == (Status.STALE, DEPRECATED)
+    stale_detection.check_all_entities(10)
+    assert state(record) == (Status.ACTIVE, "")
 
 
 def test_only_a_verification_ends_what_the_catalog_says(small_catalog: None, alice: Caller) -> None:
