@@ -3,11 +3,11 @@
     python bench/failover.py [--faults 6] [--people 40] [--memories 2000] [--every 60] [--seed 7] [--out FILE]
 
 The cluster is that of deploy/ha and docs/ha.md: two database machines with Patroni in synchronous mode, etcd on three,
-HAProxy, PgBouncer, two web processes and a worker. The machines are network namespaces of this one, for which it needs
-Linux and root. The people of load_model.py work, and write more than there. The faults take turns: all processes of the
-primary's machine are killed, PostgreSQL alone is, or the machine's network is cut. Between two faults the machine comes
-back and becomes the synchronous standby. The kernel closes the connections of killed processes, and keeps what they
-have written.
+HAProxy, PgBouncer, two web processes and a worker. The database machines are network namespaces of this one, so it
+needs Linux and root. The people of load_model.py work, and write more than there. The faults take turns: all processes
+of the primary's machine are killed, PostgreSQL alone is, or the machine's network is cut. Between two faults the
+machine comes back and becomes the synchronous standby. The kernel closes the connections of killed processes, and
+keeps what they have written.
 
 The table has for each fault the seconds until there is a new primary, until the first answer to a write, a recall and a
 page that were sent after the fault, and the calls that failed, by what a person saw. It ends with status 1 if an
@@ -125,6 +125,8 @@ def disturb(cluster: Cluster, faults: int, every_s: float, found: list[Fault]) -
             case "network":
                 cluster.cut_network(machine)
         fault = Fault(machine, kind, time.monotonic())
+        if found:
+            found[-1].until = fault.at
         found.append(fault)
         wait_until(lambda machine=machine: cluster.primary() not in ("", machine), "a new primary")  # type: ignore[misc]
         fault.primary_after_s = time.monotonic() - fault.at
@@ -135,7 +137,6 @@ def disturb(cluster: Cluster, faults: int, every_s: float, found: list[Fault]) -
         wait_until(cluster.is_whole, "a synchronous standby")
         fault.whole_after_s = time.monotonic() - fault.at
         time.sleep(max(every_s - fault.whole_after_s, 5.0))
-        fault.until = time.monotonic()
     time.sleep(AFTER_S)
     found[-1].until = time.monotonic()
 

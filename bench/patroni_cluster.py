@@ -65,8 +65,9 @@ def make_network() -> None:
 
 
 def is_in_use() -> bool:
-    """Return whether another trial runs. What a trial that was killed has left is no obstacle."""
+    """Return whether another trial runs. A network that one has left behind is no obstacle."""
     with socket.socket() as probe:
+        probe.settimeout(2)
         return Path("/sys/class/net", BRIDGE).exists() and probe.connect_ex((ETCDS["etcd1"], 2379)) == 0
 
 
@@ -205,8 +206,10 @@ class Cluster:
                 continue
             if name in ADDRESSES:
                 process.terminate()  # it stops its server
-                process.wait(60)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(60)
         for process in self.processes.values():
             process.kill()
             process.wait(60)
-        remove_network()
+        if self.processes:  # otherwise the network is that of another trial
+            remove_network()

@@ -337,27 +337,32 @@ def broken_rules(company: Company, before: Backlog, after: Backlog) -> list[str]
     for kind, missing in after.gaps.items():
         if missing > before.gaps.get(kind, 0):
             found.append(f"{missing} texts of the kind {kind} have no vectors of what they say now")
-    if wrong := len(wrong_counts()):
+    if wrong := wrong_counts():
         found.append(f"{wrong} counts of words differ from a recount")
     return found
 
 
-def wrong_counts() -> set[tuple[Any, ...]]:
-    """Return the exact counts of words, old and new, that a recount of all memories changes."""
+def wrong_counts() -> int:
+    """Return how many exact counts of words differ from a recount of all memories."""
+    from django.db import connection, transaction  # noqa: PLC0415 - after setup()
+
     from memories.retrieval import term_changes, term_statistics  # noqa: PLC0415 - after setup()
 
-    term_changes.update()
-    counted = counts_of_words()
-    term_statistics.refresh()
-    return counted ^ counts_of_words()
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # what changes meanwhile is in neither
+        term_changes.update()
+        counted = counts_of_words()
+        term_statistics.refresh()
+        recounted = counts_of_words()
+    return sum(counted.get(word) != recounted.get(word) for word in counted.keys() | recounted.keys())
 
 
-def counts_of_words() -> set[tuple[Any, ...]]:
+def counts_of_words() -> dict[tuple[str, ...], int]:
     from django.db import connection  # noqa: PLC0415 - after setup()
 
     with connection.cursor() as cursor:
         cursor.execute("SELECT lexeme, owner, persona, documents FROM memory_lexemes WHERE NOT rough")
-        return set(cursor.fetchall())
+        return {tuple(word): documents for *word, documents in cursor.fetchall()}
 
 
 # -- the report ------------------------------------------------------------------------------------------------

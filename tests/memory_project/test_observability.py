@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -382,18 +383,17 @@ def test_a_json_line_has_the_id_of_its_request() -> None:
     assert logs.LineFormatter("%(message)s").format(record) == "slow: recall [request request-of-alice]"
 
 
-def test_the_warnings_of_a_pool_are_logged_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_warnings_of_a_pool_are_logged_once_in_a_while(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pool = logging.getLogger("psycopg.pool")
+    for seldom in pool.filters:
+        monkeypatch.setattr(seldom, "passed_at", {})
     refused, retried = "error connecting in %r: %s", "reconnection attempt in %r failed after %s sec"
-    for after_s, message in ((0, refused), (1, retried), (2, refused), (11, refused), (12, refused)):
-        record = pool.makeRecord(pool.name, logging.WARNING, "", 0, message, ("pool-1", after_s), None)
-        record.created = 2e9 + after_s
-        pool.handle(record)
-    assert [(record.created - 2e9, record.msg) for record in caplog.records] == [
-        (0, refused),
-        (1, retried),
-        (11, refused),
-    ]
+    for at, message in ((0.0, refused), (1.0, retried), (2.0, refused), (11.0, refused), (12.0, refused)):
+        monkeypatch.setattr(time, "monotonic", lambda at=at: at)
+        pool.warning(message, "pool-1", at)
+    assert [record.args for record in caplog.records] == [("pool-1", 0.0), ("pool-1", 1.0), ("pool-1", 11.0)]
 
 
 @pytest.mark.parametrize("secret", ["cpl_0f9d8e7c6b5a", "sk-ant-api03-Zx81kQvP7", "postgres://ann:hunter2@db"])

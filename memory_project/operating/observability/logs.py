@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 import traceback
 from typing import Any
 
@@ -31,7 +32,7 @@ class WithoutTracebackOfRefusals(logging.Filter):
 
 
 class Seldom(logging.Filter):
-    """Lets a message pass once in INTERVAL_S, whatever its values are."""
+    """Lets a kind of message pass once in INTERVAL_S."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,9 +40,10 @@ class Seldom(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         kind = str(record.msg)  # without its arguments
-        if record.created < self.passed_at.get(kind, 0.0) + INTERVAL_S:
+        now = time.monotonic()
+        if kind in self.passed_at and now < self.passed_at[kind] + INTERVAL_S:
             return False
-        self.passed_at[kind] = record.created
+        self.passed_at[kind] = now
         return True
 
 
