@@ -17,7 +17,7 @@ from django.apps import apps
 from django.conf import settings
 from django.db.models import Model
 
-PURPOSE = "commonplace upstream credentials"  # part of the encryption: stored values need it as it is
+PURPOSE = "commonplace upstream credentials"  # another text would make stored values unreadable
 
 
 def seal(values: Mapping[str, Any]) -> str:

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, cast
 from uuid import UUID
 
 from django.conf import settings
@@ -33,7 +31,7 @@ from foundation.people.caller import Caller
 from knowledge.catalog import entity_view, identity
 from knowledge.catalog.current import copy_note, get_catalog, get_readable_catalog
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
-from knowledge.freshness import baselines
+from knowledge.freshness import baselines, entity_states
 from knowledge.freshness.baselines import (
     LIVING,
     EntitySnapshot,
@@ -43,7 +41,7 @@ from knowledge.freshness.baselines import (
     urns_of,
 )
 from knowledge.freshness.conditions import check_conditions
-from knowledge.models import CatalogCursor, Due, EntityBaseline, EntityState
+from knowledge.models import CatalogCursor, Due, EntityBaseline
 from memories import services
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.record import MemoryRecordQuerySet
@@ -215,7 +213,7 @@ def _catch_up(catalog: Catalog, records: Sequence[MemoryRecord], result: CheckRe
     rows_of = _baselines_of(records)
     wanted = {(record, urn) for record in records for urn in urns_of(record)}
     entities = read_entities(catalog, {urn for _, urn in wanted}) if wanted else {}
-    _forget_other_states(entities)
+    entity_states.empty_others(entities)
     current = {(row.record_id, row.urn) for rows in rows_of.values() for row in rows if row.due != Due.TAKE}
     result.baselines_taken += baselines.save_baselines(
         [(record, urn) for record, urn in wanted if (record.pk, urn) not in current], entities
@@ -241,71 +239,20 @@ def _baselines_of(records: Iterable[MemoryRecord]) -> dict[UUID, list[EntityBase
 
 def _check_chunk(catalog: Catalog, urns: Sequence[str], result: CheckReport) -> bool:
     """Compare the memories about entities that changed since the last check. Return False if the catalog is empty."""
-    began = _database_time()
+    began = entity_states.database_time()
     entities = read_entities(catalog, urns)
     if not any(entity.exists for entity in entities.values()) and not catalog.search("", limit=1):
         return False
-    states = EntityState.objects.filter(catalog=identity(), urn__in=urns)
-    before = dict(states.values_list("urn", "fingerprint"))
-    changed = [urn for urn in urns if before.get(urn) != entities[urn].fingerprint]
+    changed = entity_states.changed(entities)
     result.checked += _count_active(urns)
-    _forget_other_states(entities, at=began)
+    entity_states.empty_others(entities, at=began)
     compare(catalog, changed, entities, result)
-    _save_states(entities, began)
+    entity_states.save(entities, began)
     return True
 
 
 def _count_active(urns: Sequence[str]) -> int:
     return _memories_about_entities().filter(status=Status.ACTIVE, baselines__urn__in=urns).distinct().count()
-
-
-# A check that began while another one wrote the state does not know whose comparison came last.
-SAVE_STATES = """
-    INSERT INTO entity_states AS state (catalog, urn, fingerprint, checked_at)
-    SELECT %(catalog)s, urn, fingerprint, clock_timestamp()
-    FROM unnest(%(urns)s::text[], %(fingerprints)s::text[]) AS entity(urn, fingerprint) ORDER BY urn
-    ON CONFLICT (catalog, urn) DO UPDATE SET
-        fingerprint = CASE WHEN state.checked_at <= %(began)s THEN EXCLUDED.fingerprint ELSE '' END,
-        checked_at = EXCLUDED.checked_at
-"""
-
-FORGET_STATES = """
-    UPDATE entity_states SET fingerprint = '', checked_at = greatest(checked_at, coalesce(%(at)s, clock_timestamp()))
-    WHERE id IN (
-        SELECT state.id
-        FROM unnest(%(urns)s::text[], %(fingerprints)s::text[]) AS entity(urn, fingerprint)
-        JOIN entity_states state ON state.catalog = %(catalog)s AND state.urn = entity.urn
-        WHERE state.fingerprint <> entity.fingerprint ORDER BY state.urn FOR UPDATE OF state)
-"""
-
-
-def _save_states(entities: Mapping[str, EntitySnapshot], began: datetime) -> None:
-    """Save the states that a check has compared memories with. It began to read them at this time of the database."""
-    with connection.cursor() as cursor:
-        cursor.execute(SAVE_STATES, {**_states(entities), "began": began})
-
-
-def _forget_other_states(entities: Mapping[str, EntitySnapshot], *, at: datetime | None = None) -> None:
-    """Let the next check compare all memories about the entities that differ from their state at the last check.
-
-    Memories are or will be compared with what was read. If such an entity is as before at the next check, or if this
-    check breaks off, the next one would find no change, and a memory would stay stale.
-    """
-    if entities:
-        with connection.cursor() as cursor:
-            cursor.execute(FORGET_STATES, {**_states(entities), "at": at})
-
-
-def _states(entities: Mapping[str, EntitySnapshot]) -> dict[str, Any]:
-    fingerprints = [entity.fingerprint for entity in entities.values()]
-    return {"catalog": identity(), "urns": list(entities), "fingerprints": fingerprints}
-
-
-def _database_time() -> datetime:
-    """Return the time of the database, because the clocks of several machines differ."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        return cast(datetime, cursor.fetchone()[0])
 
 
 @service("freshness")
@@ -323,16 +270,16 @@ def check_entities(urns: Iterable[str]) -> CheckReport:
     known_urns = sorted(set(about.values_list("urn", flat=True)))
     for start in range(0, len(known_urns), CHUNK):
         chunk = known_urns[start : start + CHUNK]
-        began = _database_time()
+        began = entity_states.database_time()
         try:
             entities = read_entities(catalog, chunk)
             result.checked += _count_active(chunk)
-            _forget_other_states(entities, at=began)
+            entity_states.empty_others(entities, at=began)
             compare(catalog, chunk, entities, result)
         except (CatalogUnavailable, CatalogRefused) as error:
             result.note = error.message
             return result
-        _save_states(entities, began)
+        entity_states.save(entities, began)
     return result
 
 
@@ -348,7 +295,7 @@ def compare(catalog: Catalog, urns: Sequence[str], entities: Mapping[str, Entity
         stale = [record.pk for record in chunk if record.status == Status.STALE]
         unread = {row.urn for pk in stale for row in rows_of.get(pk, ())} - set(entities)
         others = read_entities(catalog, unread) if unread else {}
-        _forget_other_states(others)
+        entity_states.empty_others(others)
         known = {**entities, **others}
         for record in chunk:
             _compare_one(record, rows_of.get(record.pk, ()), known, result)

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy
 class EntityState(models.Model):
     """State of an entity at the last check. The scheduled check compares memories only if the fingerprint changed.
 
-    The fingerprint is empty if memories were compared with another state since. Then the next check compares all.
+    The fingerprint is empty if memories were compared with another state since: the next check compares all of them.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -12,7 +12,7 @@ from foundation.people.caller import Caller
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import CatalogUnavailable, Write, WriteRun
 from knowledge.changesets import rollback
-from knowledge.freshness import stale_detection
+from knowledge.freshness import entity_states, stale_detection
 from knowledge.insights.capture import capture
 from knowledge.models import EntityBaseline, Insight
 from knowledge.operations import Appeal, Capture
@@ -167,7 +167,7 @@ def test_a_check_that_breaks_off_leaves_nothing_stale_for_good(
     stale_detection.check_all_entities(10)
     put(ORDERS, "deprecation", DEPRECATION)
     with monkeypatch.context() as broken:
-        broken.setattr(stale_detection, "_save_states", Mock(side_effect=KeyboardInterrupt))
+        broken.setattr(entity_states, "save", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             stale_detection.check_all_entities(10)
     assert state(record) == (Status.STALE, DEPRECATED)

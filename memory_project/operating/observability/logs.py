@@ -16,7 +16,7 @@ from memory_project.operating.observability import request_context, tracing
 # Exceptions whose messages Python makes of names in the code and of addresses. Others may quote what they work on, such
 # as the row that a database refuses.
 TELLING = (OSError, ImportError, AttributeError, NameError, RecursionError, MemoryError, NotImplementedError)
-INTERVAL_S = 10.0
+INTERVAL_S = 10.0  # at least, between two messages of a kind
 QUEUE = "django-q"  # this logger logs the traceback of a failed task as part of its message
 PLACE = re.compile(r'^\s+File "[^"\n]+", line \d+, in [\w<>]+$')
 NAME_OF_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?=:|$)")
