@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Error, expect, sync_playwright
 
 from tests.e2e.prepared_homes import prepared_home
 from tests.e2e.processes import ROOT, up
@@ -20,6 +21,8 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 ARGUMENTS = ["--no-sandbox", "--disable-background-networking", "--disable-quic", "--disable-component-update"]
 WINDOW = {"width": 1280, "height": 900}
 SCREENSHOTS = ROOT / "var" / "screenshots"
+TIMEOUT = 15_000  # milliseconds until a test gives up waiting for the page
+expect.set_options(timeout=TIMEOUT)
 
 
 @dataclass
@@ -56,12 +59,11 @@ class Watcher:
 @contextmanager
 def launched() -> Iterator[Any]:
     """Launch the system's Chromium or the one of Playwright. Skips the tests if neither is installed."""
-    playwright = pytest.importorskip("playwright.sync_api")
     executable = next((path for name in NAMES if (path := shutil.which(name))), None)
-    with playwright.sync_playwright() as driver:
+    with sync_playwright() as driver:
         try:
             browser = driver.chromium.launch(executable_path=executable, args=ARGUMENTS)
-        except playwright.Error:
+        except Error:
             pytest.skip("NO BROWSER, so no page was tried in one: run `make browser` once")
         yield browser
         browser.close()
@@ -115,7 +117,7 @@ def sign_in(chromium: Any, site: str, watcher: Watcher) -> Iterator[Callable[...
 def signed_in(chromium: Any, site: str, watcher: Watcher, name: str, **options: Any) -> Any:
     """Return a page of a new browser context in which the demo user of this name has signed in."""
     context = chromium.new_context(base_url=site, **{"viewport": WINDOW, **options})
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(TIMEOUT)
     page = context.new_page()
     watcher.watch(page)
     page.goto("/sign-in/")

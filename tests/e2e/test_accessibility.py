@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 SignIn = Callable[..., Any]
 MAX_STOPS = 150  # maximum number of Tab presses until an element has the focus
@@ -55,18 +56,18 @@ def test_find_create_and_correct_by_keyboard(sign_in: SignIn) -> None:
     page.keyboard.type("refunds")
     page.wait_for_selector(".card mark")
     press_enter(page, ".card .text a")
-    assert page.is_visible(".fact")
+    expect(page.locator(".fact")).to_be_visible()
     page.goto("/memories/new/")
     tab_to(page, "#id_content")
     page.keyboard.type("The kiosk in Lille counts umbrellas as groceries.")
     press_enter(page, "main form button.primary")
-    assert "umbrellas" in page.inner_text(".fact")
+    expect(page.locator(".fact")).to_contain_text("umbrellas")
     press_enter(page, "main a[href*='correct=1']")
     tab_to(page, "#id_content")
     page.keyboard.press("Control+a")
     page.keyboard.type("The kiosk in Lille counts umbrellas as fashion.")
     press_enter(page, "main form button.primary")
-    assert "fashion" in page.inner_text(".fact")
+    expect(page.locator(".fact")).to_contain_text("fashion")
 
 
 def test_propose_decide_and_apply_by_keyboard(sign_in: SignIn) -> None:
@@ -81,7 +82,7 @@ def test_propose_decide_and_apply_by_keyboard(sign_in: SignIn) -> None:
     address = curator.url
     press_enter(curator, "[data-key=a]")
     curator.goto(address)
-    assert curator.is_visible(".badge.approved")
+    expect(curator.locator(".badge.approved").first).to_be_visible()
     if curator.locator("summary[data-key=p]").count():  # a panel that asks first
         tab_to(curator, "summary[data-key=p]")
         curator.keyboard.press("Enter")
@@ -89,7 +90,7 @@ def test_propose_decide_and_apply_by_keyboard(sign_in: SignIn) -> None:
     else:
         press_enter(curator, "[data-key=p]")
     curator.goto(address)
-    assert curator.is_visible(".badge.applied")
+    expect(curator.locator(".badge.applied").first).to_be_visible()
 
 
 def test_the_focus_is_always_visible(sign_in: SignIn) -> None:
@@ -147,7 +148,7 @@ def test_a_message_is_announced_after_a_form(sign_in: SignIn) -> None:
     page.fill("#id_content", "The kiosk in Huy opens at seven on market days.")
     page.click("main form button.primary")
     page.wait_for_selector("#announcements:not(:empty)")
-    assert page.inner_text("#announcements") == page.inner_text(".messages").strip()
+    expect(page.locator("#announcements")).to_have_text(page.inner_text(".messages").strip(), use_inner_text=True)
 
 
 MOVING = """() => {

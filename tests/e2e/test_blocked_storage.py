@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.e2e.conftest import Watcher
 
@@ -28,12 +29,12 @@ def test_the_scripts_of_a_page_run(page: Any) -> None:
     stacks: list[str] = []
     page.on("pageerror", lambda error: stacks.append(error.stack))
     page.goto("/")
-    page.wait_for_load_state("networkidle")
-    assert page.evaluate("document.documentElement.dataset.keys") == "on"
+    root = page.locator("html")
+    expect(root).to_have_attribute("data-keys", "on")
     page.keyboard.press("j")
-    assert page.evaluate("document.activeElement.closest('[data-rows]') !== null")
+    expect(page.locator("[data-rows] :focus").first).to_be_visible()
     page.click(".compact-toggle")
-    assert page.evaluate("document.documentElement.dataset.compact") == "on"
+    expect(root).to_have_attribute("data-compact", "on")
     page.keyboard.press("Control+k")
     page.fill("#palette-q", "review")
     page.wait_for_selector("#palette [role=option]")
@@ -48,4 +49,4 @@ def test_a_key_skips_an_insight_in_review(page: Any) -> None:
     claim = page.inner_text(".fact")
     with page.expect_navigation():
         page.keyboard.press("j")
-    assert page.inner_text(".fact") != claim
+    expect(page.locator(".fact")).not_to_have_text(claim, use_inner_text=True)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 SignIn = Callable[..., Any]
 
@@ -20,18 +21,18 @@ def heading(page: Any) -> str:
 def test_search_as_you_type(sign_in: SignIn) -> None:
     page = sign_in("maya")
     page.keyboard.press("/")
-    assert page.evaluate("document.activeElement.id") == "q"
+    expect(page.locator("#q")).to_be_focused()
     page.keyboard.type("gift cards")
     page.wait_for_url(re.compile(r"\?q=gift\+cards"))
     page.wait_for_selector(".why")
-    assert "gift card" in page.inner_text(".cards li:first-child").lower()
-    assert page.evaluate("document.activeElement.id") == "q"
+    expect(page.locator(".cards li:first-child")).to_contain_text("gift card", ignore_case=True)
+    expect(page.locator("#q")).to_be_focused()
     page.keyboard.type(" refunds")
     page.wait_for_url(re.compile("refunds"))
     page.click("#facets summary")
     page.check("input[name=category][value=business_context]", force=True)
     page.wait_for_url(re.compile("category=business_context"))
-    assert page.is_checked("input[name=category][value=business_context]")
+    expect(page.locator("input[name=category][value=business_context]")).to_be_checked()
 
 
 def test_create_and_correct_a_memory(sign_in: SignIn) -> None:
@@ -39,29 +40,27 @@ def test_create_and_correct_a_memory(sign_in: SignIn) -> None:
     page.click("text=New memory")
     page.fill("#id_content", "short")
     page.click("button.primary")
-    assert "characters" in page.inner_text(".errorlist")
+    expect(page.locator(".errorlist")).to_contain_text("characters")
     page.fill("#id_content", "The outlet in Ghent closes its books two days later.")
     page.press("#id_content", "Control+Enter")
-    page.wait_for_selector(".fact")
-    assert "outlet in Ghent" in page.inner_text(".fact")
+    expect(page.locator(".fact")).to_contain_text("outlet in Ghent")
     page.click("text=Correct")
     page.fill("#id_content", "The outlet in Ghent closes its books three days later.")
     page.fill("#id_reason", "the new till")
     page.click("text=Save correction")
-    page.wait_for_selector(".timeline del")
-    assert "two" in page.inner_text(".timeline del").lower()
+    expect(page.locator(".timeline del").first).to_contain_text("two", ignore_case=True)
     page.click("text=Show what the memory said")
     page.fill("#at", "0")
     page.wait_for_url(re.compile(r"\?at=0"))
     page.wait_for_selector("text=Memory at that time")
-    assert "two days" in page.inner_text(".fact")
+    expect(page.locator(".fact")).to_contain_text("two days")
 
 
 def test_review_by_keyboard(sign_in: SignIn) -> None:
     page = sign_in("priya")
     page.goto("/review/")
     first = page.url
-    assert page.evaluate("document.activeElement.tagName") == "H1"
+    expect(page.locator("h1")).to_be_focused()
     page.keyboard.press("j")
     page.wait_for_url(lambda url: url != first)
     page.keyboard.press("k")
@@ -73,17 +72,17 @@ def test_review_by_keyboard(sign_in: SignIn) -> None:
     page.press("#note", "Tab")
     page.keyboard.press("a")
     page.wait_for_url(lambda url: url != first)
-    page.wait_for_function("document.activeElement.tagName == 'H1'")  # also during the redirect to the next one
-    assert "Approved" in page.inner_text(".last")
+    expect(page.locator("h1")).to_be_focused()
+    expect(page.locator(".last")).to_contain_text("Approved")
     page.keyboard.press("u")
     page.wait_for_url(first)
-    assert page.inner_text(".fact") == claim
+    expect(page.locator(".fact")).to_have_text(claim, use_inner_text=True)
     page.keyboard.press("r")
     page.wait_for_selector("#note-reject:focus")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")  # the first reason
     page.wait_for_url(lambda url: url != first)
-    assert "Rejected" in page.inner_text(".last")
+    expect(page.locator(".last")).to_contain_text("Rejected")
 
 
 def test_keyboard_shortcuts_can_be_turned_off(sign_in: SignIn) -> None:
@@ -94,7 +93,7 @@ def test_keyboard_shortcuts_can_be_turned_off(sign_in: SignIn) -> None:
     page.keyboard.press("j")
     page.wait_for_timeout(300)
     assert page.url == address
-    assert not page.is_visible(".decide kbd")
+    expect(page.locator(".decide kbd").first).to_be_hidden()
     page.reload()
     page.keyboard.press("j")
     page.wait_for_timeout(300)
@@ -110,36 +109,34 @@ def test_edit_approve_apply_and_roll_back_an_insight(sign_in: SignIn) -> None:
     page.wait_for_selector("#id_detail-0")
     page.fill("#id_detail-0", "Pack sizes of Tarn are wrong")
     page.click("main button:text-is('Save')")
-    page.wait_for_selector(".change")
-    assert "Pack sizes of Tarn are wrong" in page.inner_text(".change ins")
+    expect(page.locator(".change ins").first).to_contain_text("Pack sizes of Tarn are wrong")
     page.keyboard.press("p")
-    assert "Pack sizes of Tarn are wrong" in page.inner_text("[data-panel][open] ins")
+    expect(page.locator("[data-panel][open] ins").first).to_contain_text("Pack sizes of Tarn are wrong")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_selector("text=View changeset")
     page.click("text=View changeset")
     page.wait_for_selector("text=Changes written")
-    assert page.inner_text(".head .badge") == "Applied"
+    expect(page.locator(".head .badge")).to_have_text("Applied", use_inner_text=True)
     page.click("text=Roll back…")
     page.wait_for_selector("text=Values to be restored")
     page.click("form button.danger")
-    page.wait_for_selector(".messages .success")
-    assert page.inner_text(".head .badge") == "Rolled back"
-    assert "returned to review" in page.inner_text(".messages")
+    expect(page.locator(".messages .success")).to_contain_text("returned to review")
+    expect(page.locator(".head .badge")).to_have_text("Rolled back", use_inner_text=True)
 
 
 def test_verify_and_forget_in_the_stale_review(sign_in: SignIn) -> None:
     page = sign_in("maya")
     page.goto("/stale/")
-    count = page.locator(".inbox > li").count()
-    fact = page.inner_text(".fact-line >> nth=0")
+    cases, first_fact = page.locator(".inbox > li"), page.locator(".fact-line").first
+    count, fact = cases.count(), first_fact.inner_text()
     page.keyboard.press("t")
     page.wait_for_selector(".last >> text=Verified as still true")
-    assert page.locator(".inbox > li").count() == count - 1
-    assert fact != page.inner_text(".fact-line >> nth=0")
+    expect(cases).to_have_count(count - 1)
+    expect(first_fact).not_to_have_text(fact, use_inner_text=True)
     page.keyboard.press("f")
     page.wait_for_selector(".last >> text=Forgotten")
-    assert page.locator(".inbox > li").count() == count - 2
+    expect(cases).to_have_count(count - 2)
 
 
 def test_mark_a_memory_as_wrong_and_withdraw_the_mark(sign_in: SignIn) -> None:
@@ -150,7 +147,7 @@ def test_mark_a_memory_as_wrong_and_withdraw_the_mark(sign_in: SignIn) -> None:
     page.fill("#wrong-why", "not in Lyon any more")
     page.click("text=Mark as wrong")
     page.wait_for_selector("text=You marked this memory as wrong")
-    assert "not in Lyon any more" in page.inner_text(".note.warn")
+    expect(page.locator(".note.warn")).to_contain_text("not in Lyon any more")
     page.click("button:text-is('Withdraw')")
     page.wait_for_selector("button:has-text('Useful')")
 
@@ -158,7 +155,8 @@ def test_mark_a_memory_as_wrong_and_withdraw_the_mark(sign_in: SignIn) -> None:
 def test_forget_several_memories_and_undo(sign_in: SignIn) -> None:
     page = sign_in("jonas")
     page.goto("/?owner=me")
-    before = page.inner_text(".bar [role=status]")
+    total = page.locator(".bar [role=status]")
+    before = total.inner_text()
     for index in range(3):
         page.locator(".pick").nth(index).check()
     page.click("text=Forget…")
@@ -168,7 +166,7 @@ def test_forget_several_memories_and_undo(sign_in: SignIn) -> None:
     page.keyboard.press("u")
     page.wait_for_selector("h1:has-text('Undone')")
     page.goto("/?owner=me")
-    assert page.inner_text(".bar [role=status]") == before
+    expect(total).to_have_text(before, use_inner_text=True)
 
 
 def test_approve_several_insights_and_undo(sign_in: SignIn) -> None:
@@ -191,7 +189,7 @@ def test_propose_a_finding_and_clear_its_analysis(sign_in: SignIn) -> None:
     page.click("text=Propose for the catalog >> nth=0")
     page.click("main button.primary")
     page.wait_for_selector("text=Proposed. A curator will review it.")
-    assert "Proposed for the catalog" in page.inner_text("main")
+    expect(page.locator("main")).to_contain_text("Proposed for the catalog")
     page.goto("/analyses/")
     page.click("text=what-we-know-2026")
     page.click("summary:has-text('Clear')")
@@ -211,9 +209,9 @@ def test_create_a_token_and_see_the_first_call_of_an_agent(sign_in: SignIn, site
     assert "gift" in result
     page.wait_for_selector("text=Connected: memory_recall")
     page.goto("/activity/")
-    assert "memory_recall" in page.inner_text("main")
+    expect(page.locator("main")).to_contain_text("memory_recall")
     page.goto("/connect/")
-    assert page.locator("#token").count() == 0
+    expect(page.locator("#token")).to_have_count(0)
     page.click("button:has-text('Revoke') >> nth=0")
     page.wait_for_selector("text=no longer works")
 

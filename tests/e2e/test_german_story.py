@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from playwright.sync_api import expect
+
 FOUND = "Black week starts on the Monday before Black Friday here, not on the day itself."
 CORRECTED = "Black week starts on the Sunday before Black Friday here, not on the day itself."
 
 
 def test_a_newcomer_finds_corrects_and_proposes_in_german(sign_in: Callable[..., Any], site: str) -> None:
     page = sign_in("maya", locale="de-DE")
-    assert page.locator("html").get_attribute("lang") == "de"
-    assert page.get_by_role("heading", level=1).inner_text() == "Mein Wissen"
+    heading = page.get_by_role("heading", level=1)
+    expect(page.locator("html")).to_have_attribute("lang", "de")
+    expect(heading).to_have_text("Mein Wissen")
 
     page.get_by_placeholder("Nach Bedeutung oder Wörtern suchen").fill("Black week starts on")
     page.get_by_role("link", name=FOUND).click()
@@ -20,7 +23,7 @@ def test_a_newcomer_finds_corrects_and_proposes_in_german(sign_in: Callable[...,
     page.get_by_label("Was soll gemerkt werden?").fill(CORRECTED)
     page.get_by_role("button", name="Korrektur speichern").click()
     page.get_by_text("Korrigiert. Der alte Text bleibt im Verlauf.", exact=True).wait_for()
-    assert page.get_by_role("heading", level=1).inner_text() == CORRECTED
+    expect(heading).to_have_text(CORRECTED)
 
     page.get_by_role("link", name="Für den Katalog vorschlagen").click()
     page.get_by_label("Neuer Text oder Wert").first.fill(CORRECTED)
@@ -40,6 +43,6 @@ def test_a_newcomer_finds_corrects_and_proposes_in_german(sign_in: Callable[...,
 
     page.goto("/insights/?state=applied")
     card = page.locator(".card", has_text=CORRECTED)
-    assert "Angewendet" in card.inner_text()
+    expect(card).to_contain_text("Angewendet")
     card.get_by_role("link", name="Änderungen an fernhill.sales.promotions ansehen").click()
-    assert CORRECTED in page.locator("main").inner_text()
+    expect(page.locator("main")).to_contain_text(CORRECTED)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.case_samples import COUNT, SAMPLES
 from tests.e2e.conftest import Watcher, picture, signed_in
@@ -80,8 +81,7 @@ def test_cases_of_each_kind_are_decided_undone_and_decided_together(page: Any, n
     page.keyboard.press("j")  # the keys act on the second case
     press(page, sample.key)
     assert cases(page) == [before[0], *before[2:]]
-    focused = page.evaluate("document.activeElement.id")
-    assert focused == before[2]  # the keys go on with the case that has its place
+    expect(page.locator(f"[id='{before[2]}']")).to_be_focused()  # the keys go on with the case that has its place
     page.wait_for_selector("#said >> text=Undo", state="attached")  # what screen readers say
     press(page, "u")
     assert sorted(cases(page)) == sorted(before)  # a tool that was decided about has changed last
@@ -100,7 +100,7 @@ def test_a_whole_page_is_selected_and_enter_on_a_box_decides_nothing(page: Any) 
     page.goto("/inbox/?kind=suggestion")
     before = cases(page)
     page.check(".choose-all")
-    assert page.locator(".inbox .pick:checked").count() == len(before)
+    expect(page.locator(".inbox .pick:checked")).to_have_count(len(before))
     page.focus(".inbox > li:first-child .pick")
     page.keyboard.press("Enter")
     page.wait_for_timeout(300)
@@ -145,5 +145,8 @@ def test_all_kinds_are_on_one_page_that_leads_on(page: Any) -> None:
     titles = page.locator("nav.tabs a").all_text_contents()
     assert len(titles) >= len(SAMPLES)  # and one for all; a worker may have closed the questions
     seen = cases(page)
-    page.click(".next a")
-    assert not set(cases(page)) & set(seen)
+    with page.expect_navigation():
+        page.click(".next a")
+    following = cases(page)
+    assert following
+    assert not set(following) & set(seen)

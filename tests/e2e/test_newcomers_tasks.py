@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 SignIn = Callable[..., Any]
 
@@ -179,5 +180,5 @@ def test_reject_with_a_reason_of_ones_own(sign_in: SignIn) -> None:
     assert hands.page.url == first
     hands.press("Control+Enter")
     hands.page.wait_for_url(lambda url: url != first)
-    assert "Rejected" in hands.page.inner_text(".last")
+    expect(hands.page.locator(".last")).to_contain_text("Rejected")
     assert hands.effort == (0, 2)

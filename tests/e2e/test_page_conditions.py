@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from playwright.sync_api import expect
+
 from tests.e2e.conftest import Watcher, picture
 
 SignIn = Callable[..., Any]
@@ -35,11 +37,12 @@ def test_typed_text_survives_the_end_of_a_session(sign_in: SignIn) -> None:
     sign_in_again(page)
     page.wait_for_url("**/memories/new/")
     page.click("text=Restore")
-    assert (page.input_value("#id_content"), page.input_value("#id_tags")) == (TYPED, "bruges")
+    expect(page.locator("#id_content")).to_have_value(TYPED)
+    expect(page.locator("#id_tags")).to_have_value("bruges")
     page.click("button.primary")
     page.wait_for_selector(".fact")
     page.goto("/memories/new/")
-    assert page.input_value("#id_content") == ""  # submitted text is not restored
+    expect(page.locator("#id_content")).to_have_value("")  # submitted text is not restored
 
 
 def drafts(page: Any) -> list[str]:
@@ -52,17 +55,18 @@ def test_a_draft_lives_until_it_is_sent_discarded_or_the_person_signs_out(sign_i
     page.fill("#id_content", TYPED)
     page.goto("/")  # leaving at once, before anything was sent
     page.goto("/memories/new/")
-    assert page.input_value("#id_content") == ""  # offered, not filled in
-    assert TYPED in page.inner_text(".draft-offer")
+    expect(page.locator(".draft-offer")).to_contain_text(TYPED)
+    expect(page.locator("#id_content")).to_have_value("")  # offered, not filled in
     page.click("[data-restore]")
     page.fill("#id_content", "short")
     page.click("button.primary")
     page.wait_for_selector(".errorlist")  # refused by the server: the draft stays
     page.fill("#id_content", TYPED)
     page.goto("/memories/new/")
-    assert TYPED in page.inner_text(".draft-offer")
+    expect(page.locator(".draft-offer")).to_contain_text(TYPED)
     page.click("[data-discard]")
-    assert (page.locator(".draft-offer").count(), drafts(page)) == (0, [])
+    expect(page.locator(".draft-offer")).to_have_count(0)
+    assert drafts(page) == []
     page.fill("#id_content", TYPED)
     page.click(".who summary")
     page.click(".who button:has-text('Sign out')")
@@ -77,10 +81,10 @@ def test_a_page_from_before_a_sign_in_in_another_tab_loses_no_text(sign_in: Sign
     page.context.clear_cookies(name="csrftoken")
     page.click("button.primary")
     page.wait_for_selector("h1:has-text('The form has expired')")
-    assert TYPED in page.inner_text("pre.typed")
+    expect(page.locator("pre.typed")).to_contain_text(TYPED)
     page.click("text=Open the form again")
     page.click("[data-restore]")
-    assert page.input_value("#id_content") == TYPED
+    expect(page.locator("#id_content")).to_have_value(TYPED)
     page.dblclick("button.primary")
     page.wait_for_selector(".fact")
     assert drafts(page) == []
@@ -118,8 +122,8 @@ def test_a_search_continues_after_signing_in_again(sign_in: SignIn) -> None:
     page.fill("#q", "gift cards")
     sign_in_again(page)
     page.wait_for_url(re.compile(r"\?q=gift"))
-    assert page.input_value("#q") == "gift cards"
-    assert page.locator(".side").count() == 1
+    expect(page.locator("#q")).to_have_value("gift cards")
+    expect(page.locator(".side")).to_have_count(1)
 
 
 def test_a_failed_search_shows_an_error_until_one_succeeds(sign_in: SignIn, watcher: Watcher) -> None:
@@ -127,8 +131,7 @@ def test_a_failed_search_shows_an_error_until_one_succeeds(sign_in: SignIn, watc
     watcher.muted = page  # htmx logs the errors that this test causes
     page.route("**/?q=*", lambda route: route.fulfill(status=429, body="no"))
     page.fill("#q", "gift")
-    page.wait_for_selector("[role=alert].told")
-    assert "already waiting" in page.inner_text(".told")
+    expect(page.locator("[role=alert].told")).to_contain_text("already waiting")
     page.unroute("**/?q=*")
     page.route("**/?q=*", lambda route: route.abort())
     page.fill("#q", "gift car")
@@ -136,7 +139,7 @@ def test_a_failed_search_shows_an_error_until_one_succeeds(sign_in: SignIn, watc
     page.unroute("**/?q=*")
     page.fill("#q", "gift cards")
     page.wait_for_selector(".why")
-    assert page.locator(".told").count() == 0
+    expect(page.locator(".told")).to_have_count(0)
 
 
 def test_one_search_adds_one_entry_to_the_browser_history(sign_in: SignIn) -> None:
@@ -176,8 +179,8 @@ def test_a_printed_page_has_no_navigation(sign_in: SignIn) -> None:
     page.emulate_media(media="print")
     picture(page, "printed-review")
     for hidden in (".side", ".decide", ".tabs"):
-        assert not page.is_visible(hidden)
-    assert page.is_visible(".fact")
+        expect(page.locator(hidden).first).to_be_hidden()
+    expect(page.locator(".fact")).to_be_visible()
 
 
 def test_long_code_scrolls_inside_its_card(sign_in: SignIn) -> None:
@@ -200,7 +203,7 @@ def test_the_copy_button_does_not_cover_the_text(sign_in: SignIn, watcher: Watch
 
 def test_filters_and_menu_of_a_small_screen_are_sheets(sign_in: SignIn) -> None:
     page = sign_in("maya", viewport={"width": 390, "height": 844})
-    assert not page.is_visible("#facets")
+    expect(page.locator("#facets")).to_be_hidden()
     page.click(".facets-button")
     page.click("#facets summary")
     with page.expect_response(lambda response: "/?" in response.url):
@@ -209,10 +212,11 @@ def test_filters_and_menu_of_a_small_screen_are_sheets(sign_in: SignIn) -> None:
     page.wait_for_selector("#facets:popover-open details[open]")  # a choice leaves them open
     page.keyboard.press("Escape")
     page.click(".menu-button")
-    assert page.is_visible("#menu >> text=Conversations")
+    entry = page.locator("#menu >> text=Conversations")
+    expect(entry).to_be_visible()
     page.set_viewport_size({"width": 1280, "height": 800})
     page.wait_for_selector("#menu:not(:popover-open)")
-    assert page.is_visible("#menu >> text=Conversations")
+    expect(entry).to_be_visible()
 
 
 def test_compact_rows_are_lower(sign_in: SignIn) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 from tests.e2e.conftest import Watcher
 
@@ -18,10 +19,10 @@ ENTITY = "/knowledge/entity/?urn=urn:li:dataset:(urn:li:dataPlatform:snowflake,f
 
 
 def type_into_palette(page: Any, text: str) -> None:
+    """Type into the palette, and wait until it shows the options for this text, not those for an earlier one."""
     page.keyboard.press("Control+k")
-    with page.expect_response(lambda response: "q=" + text.replace(" ", "+") in response.url.replace("%20", "+")):
-        page.fill("#palette-q", text)
-    page.wait_for_function("text => document.getElementById('palette').dataset.asked === text", arg=text)
+    page.fill("#palette-q", text)
+    page.wait_for_selector(f"#palette[data-asked='{text}'] #palette-q:not(.htmx-request)")
     page.wait_for_selector("#palette [role=option][aria-selected=true]")
 
 
@@ -65,7 +66,7 @@ def test_enter_before_the_results_opens_the_best_of_them(sign_in: SignIn) -> Non
     page.keyboard.type("stale mem")
     with page.expect_navigation():
         page.keyboard.press("Enter")
-    assert page.url.endswith("/inbox/?kind=stale")
+    expect(page).to_have_url(re.compile(r"/inbox/\?kind=stale$"))
 
 
 def test_actions_of_the_palette_act_on_the_page(sign_in: SignIn) -> None:
@@ -76,7 +77,7 @@ def test_actions_of_the_palette_act_on_the_page(sign_in: SignIn) -> None:
     page.wait_for_function("before => document.documentElement.dataset.theme !== before", arg=before)
     type_into_palette(page, "keyboard shortcuts")
     page.keyboard.press("Enter")
-    assert page.is_visible("#keys-sheet")
+    expect(page.locator("#keys-sheet")).to_be_visible()
 
 
 def test_the_graph_is_moved_and_opened_by_keys_and_pointer(sign_in: SignIn) -> None:
@@ -101,11 +102,11 @@ def test_the_graph_is_moved_and_opened_by_keys_and_pointer(sign_in: SignIn) -> N
     node = page.locator("svg.graph a[data-x]").first
     with page.expect_navigation():
         node.press("Enter")
-    assert "node=" in page.url
+    expect(page).to_have_url(re.compile("node="))
     page.fill("#q", "Monday report")
     with page.expect_navigation():
         page.press("#q", "Enter")
-    assert page.get_attribute("svg.graph a[aria-current]", "aria-label").startswith("Monday report")
+    expect(page.locator("svg.graph a[aria-current]")).to_have_attribute("aria-label", re.compile("^Monday report"))
 
 
 def view_box(page: Any) -> list[float]:
@@ -119,10 +120,10 @@ def test_tabs_of_an_entity_are_changed_in_place_and_by_address(sign_in: SignIn, 
     page.focus("#tab-history")
     page.keyboard.press("Enter")
     page.wait_for_selector("h2#history")
-    assert page.evaluate("document.activeElement.id") == "tab-history"
-    assert re.search(r"tab=history", page.url)
+    expect(page.locator("#tab-history")).to_be_focused()
+    expect(page).to_have_url(re.compile("tab=history"))
     page.reload()
-    assert page.is_visible("h2#history")
+    expect(page.locator("h2#history")).to_be_visible()
     page.go_back()
     page.wait_for_selector("h2#says")
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import TimeoutError
+from playwright.sync_api import TimeoutError, expect
 
 FOCUS_IN_PANEL = "[data-panel][open] .panel:focus, [data-panel][open] .panel :focus"
 SignIn = Callable[..., Any]
@@ -24,19 +24,19 @@ def test_a_curator_asks_the_author_and_sees_the_answer(sign_in: SignIn) -> None:
     curator_page.wait_for_selector("#note-question:focus")
     with curator_page.expect_navigation():
         curator_page.click("text=Since when?")
-    assert curator_page.inner_text(".fact") != claim
+    expect(curator_page.locator(".fact")).not_to_have_text(claim, use_inner_text=True)
     page = sign_in(author)
-    assert int(page.inner_text(".bell .count")) >= 1
+    expect(page.locator(".bell .count")).to_have_text(re.compile(r"[1-9]"))
     page.goto("/news/")
     with page.expect_navigation():
         page.click(".row.new .row-link >> nth=0")
-    assert "Since when?" in page.inner_text("main")
+    expect(page.locator("main")).to_contain_text("Since when?")
     page.fill("textarea[name=answer]", "Since March.")
     page.click("form[action$='/answer/'] button.primary")
     page.wait_for_selector("text=The insight is back in review")
     curator_page.goto("/review/all/?q=" + " ".join(claim.split()[:4]))
     curator_page.click(".rows .wide a >> nth=0")
-    assert "Since March." in curator_page.inner_text(".talk")
+    expect(curator_page.locator(".talk")).to_contain_text("Since March.")
 
 
 def test_no_sequence_of_keys_decides_what_is_not_on_view(sign_in: SignIn) -> None:
@@ -49,7 +49,7 @@ def test_no_sequence_of_keys_decides_what_is_not_on_view(sign_in: SignIn) -> Non
     for _ in range(3):  # a held key opens a panel, and confirms nothing in it
         keys.down("p")
     keys.up("p")
-    assert page.locator("[data-panel][open]").count() == 1
+    expect(page.locator("[data-panel][open]")).to_have_count(1)
     keys.press("Escape")
     keys.press("h")
     page.wait_for_selector("#to option", state="attached")
@@ -69,7 +69,7 @@ def test_no_sequence_of_keys_decides_what_is_not_on_view(sign_in: SignIn) -> Non
     keys.down("a")
     keys.up("a")
     page.reload()
-    assert page.inner_text(".queue .quiet") == decided
+    expect(page.locator(".queue .quiet")).to_have_text(decided, use_inner_text=True)
 
 
 SENTENCES = (
@@ -170,13 +170,14 @@ def test_two_panes_and_a_double_click(sign_in: SignIn) -> None:
     page.keyboard.press("j")
     page.wait_for_url(lambda url: url != first)
     page.wait_for_selector(f".pane [aria-current][href='{page.url[page.url.index('/review/') :]}']")
-    assert page.evaluate("document.activeElement.tagName") == "H1"
+    expect(page.locator("h1")).to_be_focused()
     page.go_back()
     page.wait_for_selector(f".pane [aria-current][href='{first[first.index('/review/') :]}']")
-    before = int(page.inner_text(".queue .quiet").split()[0])
+    place = page.locator(".queue .quiet")
+    before = int(place.inner_text().split()[0])
     page.dblclick("#decide button.primary >> nth=0")
     page.wait_for_selector(".undo")
-    assert int(page.inner_text(".queue .quiet").split()[0]) == before + 1
+    expect(place).to_have_text(re.compile(rf"^\s*{before + 1}\b"))
     page.keyboard.press("u")
     page.wait_for_selector("text=Undone")
 
@@ -189,14 +190,13 @@ def test_entities_and_columns_are_picked_with_a_live_preview(sign_in: SignIn) ->
     page.wait_for_selector("[role=option]")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    assert page.inner_text(".chips").split()[0].startswith("fernhill.sales.order")
+    expect(page.locator(".chips").first).to_have_text(re.compile(r"^\s*fernhill\.sales\.order"))
     page.select_option("#id_action_type-0", "update_description")
     page.fill("#id_detail-0", "One row per order, closed at ten.")
-    page.wait_for_selector("#preview ins")
-    assert "closed at ten" in page.inner_text("#preview")
+    expect(page.locator("#preview ins").first).to_contain_text("closed at ten")
     page.click("form button.primary")
     page.wait_for_selector("text=Proposed. A curator will review it.")
-    assert page.inner_text(".badge.pending") == "Pending"
+    expect(page.locator(".badge.pending")).to_have_text("Pending")
 
 
 def test_ctrl_k_opens_the_palette(sign_in: SignIn) -> None:
@@ -210,14 +210,14 @@ def test_ctrl_k_opens_the_palette(sign_in: SignIn) -> None:
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Escape")
-    assert not page.is_visible("#palette")
+    expect(page.locator("#palette")).to_be_hidden()
     page.keyboard.press("Control+k")
     page.fill("#palette-q", "stale mem")
     page.wait_for_selector("#palette-found a[href='/stale/']")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/inbox/\?kind=stale$"))
     page.keyboard.press("?")
-    assert page.is_visible("#keys-sheet")
+    expect(page.locator("#keys-sheet")).to_be_visible()
 
 
 def test_keys_move_through_lists(sign_in: SignIn) -> None:
@@ -226,10 +226,9 @@ def test_keys_move_through_lists(sign_in: SignIn) -> None:
     page.keyboard.press("j")
     page.keyboard.press("j")
     page.keyboard.press("x")
-    assert page.is_checked("tbody tr:nth-child(2) input[name=ids]")
+    expect(page.locator("tbody tr:nth-child(2) input[name=ids]")).to_be_checked()
     page.keyboard.press("k")
-    text = page.evaluate("document.activeElement.textContent")
-    assert text == page.inner_text("tbody tr:nth-child(1) .wide a")
+    expect(page.locator("tbody tr:nth-child(1) .wide a")).to_be_focused()
     with page.expect_navigation():
         page.keyboard.press("Enter")
     assert "/review/" in page.url
@@ -250,12 +249,12 @@ def test_an_unfinished_memory_can_be_restored_as_draft(sign_in: SignIn) -> None:
     page.goto("/")
     page.goto("/memories/new/")
     page.click("[data-restore]")
-    assert page.input_value("#id_content") == "A thought that is not finished"
-    assert page.locator(".chips .chip").count() == 1
+    expect(page.locator("#id_content")).to_have_value("A thought that is not finished")
+    expect(page.locator(".chips .chip")).to_have_count(1)
     page.click("main button.primary")
     page.wait_for_selector(".fact")
     page.goto("/memories/new/")
-    assert not page.is_visible("[data-restore]")
+    expect(page.locator("[data-restore]")).to_be_hidden()
 
 
 def test_a_saved_view_shows_its_count(sign_in: SignIn) -> None:
@@ -264,8 +263,7 @@ def test_a_saved_view_shows_its_count(sign_in: SignIn) -> None:
     page.click("text=Save this view")
     page.fill("#view-name", "Corrections of ours")
     page.click(".save-view button")
-    page.wait_for_selector(".side .view")
-    assert int(page.inner_text(".side .view .count")) > 0
+    expect(page.locator(".side .view .count")).to_have_text(re.compile(r"[1-9]"))
     page.click(".side .view button")
     page.wait_for_selector("text=Saved view deleted")
 
@@ -289,7 +287,7 @@ def test_times_are_in_the_time_zone_of_the_browser(sign_in: SignIn) -> None:
     page.goto("/activity/")
     page.reload()  # the server knows the time zone from the second page on
     page.goto("/")
-    assert "JST" in page.get_attribute(".card time >> nth=0", "title")
+    expect(page.locator(".card time").first).to_have_attribute("title", re.compile("JST"))
 
 
 def test_a_decision_in_a_second_tab_shows_what_the_first_decided(sign_in: SignIn) -> None:
@@ -304,16 +302,16 @@ def test_a_decision_in_a_second_tab_shows_what_the_first_decided(sign_in: SignIn
     second_tab.evaluate("document.activeElement.blur()")
     second_tab.keyboard.press("r")
     second_tab.wait_for_selector("#note-reject:focus")
-    assert second_tab.input_value("#note-reject") == "I asked the till people"
+    expect(second_tab.locator("#note-reject")).to_have_value("I asked the till people")
     second_tab.keyboard.press("Tab")
     with second_tab.expect_navigation():
         second_tab.keyboard.press("Enter")
-    conflict = second_tab.inner_text("section[aria-labelledby=conflict]")
-    assert "approved it on" in conflict
-    assert "It is approved now" in conflict
-    assert second_tab.input_value("#conflict-note") == "I asked the till people"
+    conflict = second_tab.locator("section[aria-labelledby=conflict]")
+    expect(conflict).to_contain_text("approved it on")
+    expect(conflict).to_contain_text("It is approved now")
+    expect(second_tab.locator("#conflict-note")).to_have_value("I asked the till people")
     with second_tab.expect_navigation():
         second_tab.keyboard.press("o")
     second_tab.click(".last a")
-    assert second_tab.inner_text(".head .badge") == "Rejected"
-    assert "I asked the till people" in second_tab.inner_text("main")
+    expect(second_tab.locator(".head .badge")).to_have_text("Rejected", use_inner_text=True)
+    expect(second_tab.locator("main")).to_contain_text("I asked the till people")
