@@ -18,7 +18,8 @@ from tests.model.entities import Entity, catalog
 from tests.model.expected import PEOPLE, Memory, Text
 from tests.model.scopes import SCOPES
 from tests.model.shortening import shortest
-from tests.model.story import Differs, Story
+from tests.model.story import Story
+from tests.model.telling import Differs
 
 Item = TypeVar("Item")
 AUTHORS = [person for person in PEOPLE if not person.is_curator]

@@ -6,7 +6,8 @@ from contextlib import suppress
 from copy import deepcopy
 
 from foundation.people.caller import Caller
-from tests.model.story import Differs, Step, Story
+from tests.model.story import Story
+from tests.model.telling import Differs, Step
 
 
 def shortest(callers: dict[str, Caller], found: Differs) -> Differs:

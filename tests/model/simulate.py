@@ -53,7 +53,7 @@ def _simulate(minutes: float, only_seed: int | None, steps: int) -> int:
 
     from tests.model.entities import catalog
     from tests.model.machine import Stories, run
-    from tests.model.story import Differs
+    from tests.model.telling import Differs
     from tests.model.world import populate
 
     deadline, started, seeds = time.monotonic() + 60 * minutes, time.monotonic(), 0
