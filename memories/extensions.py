@@ -71,7 +71,7 @@ class CheckSummary:
 
 @dataclass(frozen=True)
 class StaleCause:
-    """Why a memory stays stale after the reason for its status has gone."""
+    """Reason for which a memory stays stale after the reason for its status has gone."""
 
     by: str  # who marks it stale, in the history
     reason: str

@@ -1,4 +1,4 @@
-"""What recall and attached context report for metrics. The composition root registers an observer that counts it."""
+"""Events of recall and attached context. The composition root registers an observer that counts them."""
 
 from __future__ import annotations
 

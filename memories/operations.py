@@ -110,7 +110,7 @@ class OfMemory(Operation):
 
 
 class MemoryFields(Operation):
-    """What a memory is about, and when and where it holds: the fields that `remember` and proposals share."""
+    """Subject of a memory, and when and where it holds: the fields that `remember` and proposals share."""
 
     entity_urns: Urns = Field([], description=ABOUT)
     related_columns: Columns = Field([], description=COLUMNS)

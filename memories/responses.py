@@ -130,7 +130,7 @@ class EntityCandidateResponse(TypedDict):
 
 
 class UnsettledResponse(TypedDict, total=False):
-    """What an unsettled memory may be about, and how to settle that. Empty for other memories."""
+    """Entities that an unsettled memory may be about, and how to settle that. Empty for other memories."""
 
     entity_candidates: list[EntityCandidateResponse]
     settle: str

@@ -1,4 +1,4 @@
-"""What a change of a memory means for the failures of its checks."""
+"""Effects of a change of a memory on the failures of its checks."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ TEXTS: Mapping[str, str | Promise] = {
 
 @dataclass(frozen=True)
 class Definition:
-    """What a check runs, and what it expects."""
+    """Statement of a check, and the result it expects."""
 
     source: str
     sql: str

@@ -1,4 +1,4 @@
-"""Whether there are checks at all, so that recall needs no query about them where there are none."""
+"""The presence of any checks, remembered so that recall needs no query about them where there are none."""
 
 from __future__ import annotations
 

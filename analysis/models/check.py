@@ -13,7 +13,7 @@ from memories.models import MemoryRecord
 
 
 class Expectation(models.TextChoices):
-    """What the result of a check's statement has to be, if the memory is true."""
+    """Result that a check's statement has to have if the memory is true."""
 
     EQUALS = "equals", gettext_lazy("Equals")
     AT_LEAST = "at_least", gettext_lazy("At least")

@@ -32,7 +32,7 @@ class DeclaredSource(models.Model):
 
 
 class SourceCheck(models.Model):
-    """When a source last succeeded and last failed, in an ingest or an operator's test. Derived data."""
+    """Times of a source's last success and last failure, in an ingest or an operator's test. Derived data."""
 
     name = models.CharField(max_length=200, primary_key=True)
     succeeded_at = models.DateTimeField(null=True, blank=True)

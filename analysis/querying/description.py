@@ -40,7 +40,7 @@ class Description:
 
 
 class _Field:
-    """What was counted of one field: the rows by type, and by text."""
+    """Counts of one field: its rows by type, and by text."""
 
     def __init__(self) -> None:
         self.types: Counter[str] = Counter()

@@ -39,7 +39,7 @@ DECLARED = re.compile(rf'(LINE 1: )DECLARE "{CURSOR}" CURSOR FOR (.*\n) {{31}}')
 
 
 class Stoppable(Protocol):
-    """What runs something that another thread may cancel."""
+    """A running statement that another thread may cancel."""
 
     def cancel(self) -> None: ...
 

@@ -30,7 +30,7 @@ MAX_PAST = 10  # verdicts of the caller that a page offers to undo
 
 @dataclass(frozen=True)
 class Decided:
-    """What a verdict on one case has done."""
+    """Result of a verdict on one case."""
 
     message: str  # a whole sentence
     undo_token: str = ""  # names the verdict for CaseKind.undo; empty if it can't be undone

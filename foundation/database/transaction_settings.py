@@ -21,7 +21,7 @@ _plans_once: ContextVar[bool] = ContextVar("statement_plans_once", default=False
 
 
 class Wanted(NamedTuple):
-    """What the transactions of the current context run under."""
+    """Settings for the transactions of the current context."""
 
     identity: Identity
     limit_ms: int  # statement timeout in milliseconds; 0: that of the server

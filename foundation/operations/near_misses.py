@@ -1,4 +1,4 @@
-"""What somebody meant by a name that is none of ours: another word for it, or a slip of the pen.
+"""Guesses at the name that somebody meant by an unknown one: another word for it, or a slip of the pen.
 
 A guess is followed by whoever gets it, so there is none where it may be the opposite of what was meant.
 """

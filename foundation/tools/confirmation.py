@@ -18,7 +18,7 @@ QUOTED_CHARS = 160
 
 @dataclass(frozen=True)
 class ConfirmationQuestion:
-    """What a person is asked. `plan` is JSON data that differs if the person would agree to something else."""
+    """Question to a person. `plan` is JSON data that differs if the person would agree to something else."""
 
     message: str
     plan: Any

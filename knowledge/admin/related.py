@@ -1,4 +1,4 @@
-"""What belongs to a memory or changeset in this app, as links and as lines of its history, for pages of the admin."""
+"""Links and lines of history that this app adds to the admin's pages of memories and changesets."""
 
 from __future__ import annotations
 

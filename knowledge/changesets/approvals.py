@@ -144,7 +144,7 @@ def save_rule(caller: Caller, operation: SaveApprovalRule) -> ApprovalRule:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often other curators came to the same or to another decision than a curator did first."""
+    """Numbers of a curator's decisions that other curators confirmed and contradicted."""
 
     curator: str
     confirmed: int  # insights they approved and another curator applied, and changesets of theirs that one approved

@@ -51,7 +51,7 @@ class RolledBack:
 
 @dataclass(frozen=True)
 class Undo:
-    """How a rollback treats one change."""
+    """Treatment of one change by a rollback."""
 
     change: Change
     is_ours: bool  # the catalog still has the written value, or has the one from before again

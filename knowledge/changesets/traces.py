@@ -1,4 +1,4 @@
-"""What memories have changed in the catalog."""
+"""Changes in the catalog that go back to memories."""
 
 from __future__ import annotations
 

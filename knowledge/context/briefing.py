@@ -1,4 +1,4 @@
-"""What a briefing says about entities or a repository: extracted from memories, reviews and the catalog.
+"""Content of a briefing on entities or a repository: extracted from memories, reviews and the catalog.
 
 A briefing may reach an agent that did not ask for it. So the texts of others in it follow the rule for attached
 memories (attached_memories.py). A text that no longer holds is quoted only if the caller wrote it, the active persona
@@ -53,7 +53,7 @@ class BriefingPoint:
 
 @dataclass(frozen=True)
 class BriefingSubject:
-    """What a briefing is about. Without entities and a repository, it is about everything that the caller may read."""
+    """Subject of a briefing. Without entities and a repository, it is everything that the caller may read."""
 
     urns: Sequence[str] = ()
     repository: str = ""  # host/owner/name

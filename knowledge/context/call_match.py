@@ -48,7 +48,7 @@ _threads = ThreadPoolExecutor(2, thread_name_prefix="context")
 
 @dataclass(frozen=True)
 class Profile:
-    """What a call offers for comparison with texts."""
+    """Names and words of a call, for comparison with texts."""
 
     tables: Sequence[str] = ()  # the last parts of their names
     columns: Sequence[str] = ()  # of the statement, or words of the question
@@ -88,7 +88,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a text shares with a call, as written in the call."""
+    """Names and words that a text shares with a call, as written in the call."""
 
     tables: list[str] = field(default_factory=list)
     identifiers: list[str] = field(default_factory=list)  # columns of the statement, word for word

@@ -47,7 +47,7 @@ NOT_READ = ("search", "embedding_model", "embedding_text_hash", "summary", "dism
 
 @dataclass(frozen=True)
 class Criteria:
-    """What a call looks for. `words` has the sum of FOR_… for each word; `vector` compares meanings if it is given."""
+    """Search criteria of a call. `words` has the sum of FOR_… for each word. `vector` compares meanings, if given."""
 
     urns: Sequence[str] = ()  # of the entities that the call asks about
     answered: Sequence[str] = ()  # of those that only its answer mentions

@@ -1,4 +1,4 @@
-"""What verdicts on contradictions change, and how each change is reverted."""
+"""Changes that verdicts on contradictions make, and the undo of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of questions and counts when a memory is erased or a person's data are wiped."""
+"""Changes to questions and counts when a memory is erased or a person's data are wiped."""
 
 from __future__ import annotations
 

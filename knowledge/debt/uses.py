@@ -1,4 +1,4 @@
-"""How often calls were about each entity: counts by person and week, added as calls happen.
+"""Counts of the calls about each entity, by person and week, added as calls happen.
 
 The counts name people, so nobody but a person reads them, apart from the service that computes the debt. The texts of
 calls are not kept.

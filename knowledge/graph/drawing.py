@@ -1,4 +1,4 @@
-"""What the graph page draws: a graph's structure as numbers, and the entities and relations that are in view.
+"""Content of the graph page: a graph's structure as numbers, and the entities and relations that are in view.
 
 The structure (numbers of entities, their relations, and their clusters) is cached until the graph changes. Names and
 texts are never cached: they are read for what is in view, so that erased texts are gone at once.

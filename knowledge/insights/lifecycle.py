@@ -290,7 +290,7 @@ def return_to_review(caller: Caller, changeset: Changeset) -> int:
 
 @dataclass(frozen=True)
 class ChainEffect:
-    """What a rollback does with a memory that an insight had replaced."""
+    """Effect of a rollback on a memory that an insight had replaced."""
 
     memory: MemoryRecord
     correction: MemoryRecord | None  # corrects the memory from then on; None if the memory is in force again

@@ -54,7 +54,7 @@ AS_IT_IS = "a decision on what it is now, with the `seen` of review"
 
 @dataclass(frozen=True)
 class DecisionStep:
-    """What somebody did to an insight: a key of VERBS, or PROPOSAL_EDITED, whose author is not known."""
+    """Act on an insight: a key of VERBS, or PROPOSAL_EDITED, whose author is not known."""
 
     kind: str
     by: str = ""

@@ -20,7 +20,10 @@ def sensitive_by_default() -> list[str]:
 
 
 class ApprovalRule(models.Model):
-    """When a changeset needs the approval of a second curator. There is one row; an empty limit is switched off."""
+    """Limits above which a changeset needs the approval of a second curator.
+
+    There is one row. An empty limit is switched off.
+    """
 
     person_columns = (PersonColumn("changed_by", PSEUDONYM),)
 
@@ -73,7 +76,7 @@ class ChangesetVerdict(models.TextChoices):
 
 
 class ChangesetApproval(models.Model):
-    """What a curator decided about a changeset that needs two approvals. The first row is whoever proposed it."""
+    """Decision of a curator on a changeset that needs two approvals. The first row is that of the proposer."""
 
     person_columns = (PersonColumn("by", PSEUDONYM),)
 

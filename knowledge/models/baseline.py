@@ -9,7 +9,7 @@ from memories.models import MemoryRecord
 
 
 class Due(models.TextChoices):
-    """What the next check of a memory has to do with a baseline first."""
+    """Work on a baseline that is due before the next check of its memory."""
 
     NOTHING = "", "Nothing"
     TAKE = "take", "Take it"  # it is missing, or was replaced by a verification or an edit

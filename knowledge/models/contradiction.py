@@ -70,7 +70,7 @@ class Contradiction(Pair):
 
 
 class ContradictionScan(models.Model):
-    """When a worker has last compared a memory with others. Derived data."""
+    """Time at which a worker last compared a memory with others. Derived data."""
 
     record = models.OneToOneField(MemoryRecord, on_delete=models.CASCADE, primary_key=True, related_name="+")
     at = models.DateTimeField()

@@ -15,7 +15,7 @@ EVERYONE = "*"  # the scope of rows that everyone may read; no persona has this 
 
 
 class EntityUse(models.Model):
-    """How often one person's calls were about an entity, in one week. Derived from the audit log and impressions."""
+    """Number of one person's calls about an entity in one week. Derived from the audit log and impressions."""
 
     # No part of a hand-over: it is about what one person knows and did.
     person_columns = (PersonColumn("owner"),)
@@ -44,7 +44,7 @@ class EntityUse(models.Model):
 
 
 class EntityDebt(models.Model):
-    """What the memories of one persona, or those for everyone, lack about an entity. Derived, as of the last run.
+    """Gaps of the memories about an entity, for one persona or for everyone. Derived, as of the last run.
 
     Numbers of calls are 0 unless enough different people made them (DEBT_MIN_PEOPLE).
     """
@@ -76,7 +76,7 @@ class EntityDebt(models.Model):
 
 
 class DebtReason(models.TextChoices):
-    """Why a question is asked, the most urgent first."""
+    """Reason for asking a question, the most urgent first."""
 
     CONTESTED = "contested", gettext_lazy("Contested")
     UNANSWERED = "unanswered", gettext_lazy("Nothing found")

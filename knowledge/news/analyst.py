@@ -1,4 +1,4 @@
-"""What one user should know about a period. The page This week, the weekly mail and the briefing share these queries.
+"""News of a period for one user. The page This week, the weekly mail and the briefing share these queries.
 
 Every function returns only what the caller may read now.
 """

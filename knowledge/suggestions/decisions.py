@@ -1,4 +1,4 @@
-"""What a person decides about their suggestions: keep, discard, never again, and the undo of each."""
+"""Decisions of people on their suggestions: keep, discard, never again, and the undo of each."""
 
 from __future__ import annotations
 

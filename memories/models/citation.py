@@ -12,7 +12,7 @@ from memories.models.record import MemoryRecord
 
 
 class Outdated(models.TextChoices):
-    """Why a cited memory no longer stands as it was cited."""
+    """Reason why a cited memory no longer stands as it was cited."""
 
     NONE = "", gettext_lazy("Current")
     SUPERSEDED = "superseded", gettext_lazy("Corrected")

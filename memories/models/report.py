@@ -26,7 +26,7 @@ DOUBTS = (ReportVerdict.WRONG, ReportVerdict.OUTDATED)
 
 
 class Report(models.Model):
-    """What an agent or a program reports about a memory after using it. It changes neither rank nor status."""
+    """Report of an agent or a program on a memory after using it. It changes neither rank nor status."""
 
     person_columns = (PersonColumn("by"),)
 

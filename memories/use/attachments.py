@@ -46,7 +46,7 @@ INSERT = """
 
 @dataclass(frozen=True)
 class AttachmentUsage:
-    """How often a memory was attached in the last KEPT_DAYS days. Who the other people were is not part of it."""
+    """Numbers of times a memory was attached in the last KEPT_DAYS days. Other people are counted, not named."""
 
     own: int  # impressions of the caller's tool calls
     others: int  # impressions of other people's tool calls

@@ -26,7 +26,7 @@ UNSTATED: Mapping[str, Any] = {"valid_from": None, "valid_until": None, "valid_w
 
 @dataclass(frozen=True)
 class ConditionState:
-    """What a condition names, in the form that is stored, and whether the condition has ended."""
+    """Subject of a condition, in the form that is stored, and whether the condition has ended."""
 
     of: str
     has_ended: bool

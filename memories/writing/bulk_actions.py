@@ -58,7 +58,7 @@ def all_rows(caller: Caller, rows: QuerySet[Any]) -> QuerySet[Any]:
 
 @dataclass(frozen=True)
 class BulkAction:
-    """What the portal and the admin offer for several rows at once, with its words and its rules.
+    """Action of the portal and the admin on several rows at once, with its words and its rules.
 
     The service called by `do` decides about each row. `offered` only keeps rows out of a selection that would be
     refused.

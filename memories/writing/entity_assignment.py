@@ -29,7 +29,7 @@ OFFERED = 3  # maximum number of candidates of one memory
 
 @dataclass(frozen=True)
 class Offer:
-    """What unsettled memories may be about: the likeliest candidates of each, best first."""
+    """Entities that unsettled memories may be about: the likeliest candidates of each, best first."""
 
     candidates: Mapping[UUID, Sequence[EntityCandidate]] = field(default_factory=dict)
     note: str = ""  # what was not considered

@@ -96,7 +96,7 @@ def _with_all_words(place: TextPlace, texts: Sequence[str], rows: QuerySet[Any])
 
 
 class _Matches(Func):
-    """Whether a text-search vector matches a tsquery."""
+    """Match of a text-search vector with a tsquery, as an expression."""
 
     template = "(%(expressions)s::tsquery)"
     arg_joiner = " @@ "

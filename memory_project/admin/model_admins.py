@@ -244,7 +244,7 @@ add_source(calls_about)
 
 @admin.register(CompanyGroup)
 class CompanyGroupAdmin(ExportsList):
-    """What groups of the company's issuer give. Only admins may change them, because a group can make admins."""
+    """Rights that groups of the company's issuer give. Only admins may change them, because a group can make admins."""
 
     list_display = ["name", "persona_names", "is_curator", "is_operator", "is_admin"]
     search_fields = ["name"]

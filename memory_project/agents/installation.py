@@ -29,7 +29,7 @@ Place = tuple[str, ...]  # keys and positions of an entry in a file
 
 @dataclass(frozen=True)
 class HookFile:
-    """Where a program keeps its hooks. `handler` builds the entry of a command, `matchers` are of tool events."""
+    """File in which a program keeps its hooks. `handler` builds a command's entry, `matchers` are of tool events."""
 
     program: Program
     user: str

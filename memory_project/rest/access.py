@@ -1,4 +1,4 @@
-"""Who may call an endpoint."""
+"""Permission to call an endpoint."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ ADDRESS = re.compile(r"^( +&quot;\w+&quot;: &quot;)(http[^&<]*)(&quot;,?)$", re.
 
 @dataclass(frozen=True)
 class RequestForm:
-    """What a request with this method needs, according to the OpenAPI document."""
+    """Fields of a request with this method, according to the OpenAPI document."""
 
     method: str
     summary: str

@@ -46,7 +46,7 @@ PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What one HTTP method of a path does. `perform` has the signature of an MCP tool's function."""
+    """One HTTP method of a path. `perform` has the signature of an MCP tool's function."""
 
     operation_id: str
     perform: Handler

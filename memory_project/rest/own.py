@@ -1,4 +1,4 @@
-"""What belongs to the caller's account: the account itself, tokens and saved views."""
+"""The caller's account, with its tokens and saved views."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ ANY = "*"
 
 @dataclass(frozen=True)
 class RowVersion:
-    """How to find the version of the object that a path names."""
+    """Functions for the version of the object that a path names."""
 
     token: Callable[[Caller, Mapping[str, Any]], str]  # raises NotFound
     unchanged: Callable[[Caller, Mapping[str, Any], str], AbstractContextManager[None]]  # raises Conflict when entered

@@ -1,4 +1,4 @@
-"""When a request is repeated, and after which pause."""
+"""Rules for repeating a request, and the pauses before it."""
 
 from __future__ import annotations
 
