@@ -82,8 +82,8 @@ def ask_questions(
     questions: Iterable[dict[str, Any]], source_ids: dict[str, str], caller: Any, together: bool
 ) -> Results:
     from memories.operations import RecallMemories  # noqa: PLC0415 - after setup()
+    from memories.retrieval.filters import Filters  # noqa: PLC0415 - after setup()
     from memories.retrieval.recall import recall  # noqa: PLC0415 - after setup()
-    from memories.retrieval.scope import Filters  # noqa: PLC0415 - after setup()
 
     results: Results = defaultdict(list)
     stages: Counter[str] = Counter()

@@ -310,21 +310,20 @@ def measure_many(sizes: list[int], count: int) -> None:
 def index_recall(people: dict[str, Any], queries: list[str]) -> None:
     from foundation import embedding  # noqa: PLC0415 - after setup()
     from foundation.database.queryset_sql import condition  # noqa: PLC0415 - after setup()
+    from memories.retrieval.filters import Filters, visible_rows  # noqa: PLC0415 - after setup()
     from memories.retrieval.near_duplicates import nearest_records  # noqa: PLC0415 - after setup()
     from memories.retrieval.ranking import is_small  # noqa: PLC0415 - after setup()
-    from memories.retrieval.scope import Filters, in_scope  # noqa: PLC0415 - after setup()
 
     for name, caller in people.items():
-        scope = condition(in_scope(caller, Filters()))
+        scope = condition(visible_rows(caller, Filters()))
         small, shares = is_small(scope), []
         for query in queries:
             vectors, _ = embedding.embed([query])
             best = set(list(nearest_records(scope, vectors, exact=True))[:10])
             shares.append(len(best & set(list(nearest_records(scope, vectors, exact=small))[:10])) / max(len(best), 1))
         method = "scan" if small else "index"
-        print(
-            f"  recall@10 of {name} ({in_scope(caller, Filters()).count():,}, {method}): {statistics.fmean(shares):.3f}"
-        )
+        count = visible_rows(caller, Filters()).count()
+        print(f"  recall@10 of {name} ({count:,}, {method}): {statistics.fmean(shares):.3f}")
 
 
 def main() -> None:

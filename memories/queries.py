@@ -21,7 +21,7 @@ from foundation.people.caller import Caller
 from memories.models import DOUBTS, Feedback, MemoryRecord, Report, Status, Verdict, Visibility
 from memories.models.record import MemoryRecordQuerySet
 from memories.operations import ListMemories
-from memories.retrieval.scope import ANY_TIME, Filters, by_status, in_scope
+from memories.retrieval.filters import ANY_TIME, Filters, by_status, visible_rows
 
 MAX_COUNT = 10_000  # maximum number of rows that are counted; a larger number is shown as "10,000+"
 MAX_BADGE = 99  # the same for a count that is shown on every page, in the navigation
@@ -44,7 +44,7 @@ def get(caller: Caller, record_id: UUID | str, **annotations: Any) -> MemoryReco
 
 
 def newest(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
-    return in_scope(caller, filters).defer("search").order_by("-created_at", "id")
+    return visible_rows(caller, filters).defer("search").order_by("-created_at", "id")
 
 
 def list_memories(caller: Caller, operation: ListMemories) -> MemoryRecordQuerySet:
@@ -59,7 +59,9 @@ def list_memories(caller: Caller, operation: ListMemories) -> MemoryRecordQueryS
 
 def stale_memories(caller: Caller) -> MemoryRecordQuerySet:
     return (
-        in_scope(caller, Filters(statuses=[Status.STALE], validity=ANY_TIME)).defer("search").order_by("stale_at", "id")
+        visible_rows(caller, Filters(statuses=[Status.STALE], validity=ANY_TIME))
+        .defer("search")
+        .order_by("stale_at", "id")
     )
 
 

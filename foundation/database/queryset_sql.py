@@ -55,7 +55,7 @@ class Condition(NamedTuple):
     params: dict[str, Any]
 
 
-def condition(rows: QuerySet[Any, Any], prefix: str = "scope") -> Condition:
+def condition(rows: QuerySet[Any, Any], prefix: str = "condition") -> Condition:
     compiler = rows.query.get_compiler("default")
     try:
         sql, values = compiler.compile(rows.query.where)

@@ -1,6 +1,6 @@
 """SQL statements in files of their own beside the module that sends them.
 
-`ranking.sql` holds the statements of `ranking.py`. A line `-- name: scope` begins the statement, or the part of one,
+`ranking.sql` holds the statements of `ranking.py`. A line `-- name: tables` begins the statement, or the part of one,
 with that name. Other lines that begin with `--` are comments, which are not sent. A name in braces stands for another
 part that the module formats into it. Values are never formatted: they are parameters like `%(words)s`.
 """

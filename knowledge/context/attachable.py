@@ -26,7 +26,7 @@ from foundation.people.caller import Caller
 from knowledge.models import Insight, InsightState
 from memories.models import Feedback, Status, Verdict, Verification, Visibility
 from memories.models.record import ATTACHED, MemoryRecordQuerySet
-from memories.retrieval.scope import SCOPES_KEPT, Filters, in_scope
+from memories.retrieval.filters import COMPILED_KEPT, Filters, visible_rows
 
 
 def allowed_automatically(
@@ -45,7 +45,7 @@ def allowed_automatically(
     marked_wrong = Feedback.objects.filter(record=OuterRef("pk"), by=caller.email, verdict=Verdict.WRONG)
     rule = Q(created_by=caller.email) | Q(visibility=Visibility.PERSONA, persona=caller.persona)
     rule |= Q(visibility=Visibility.EVERYONE) & (Q(Exists(applied)) | Q(Exists(verified)))
-    return in_scope(caller, Filters(statuses=statuses)).filter(rule, ~Exists(undecided), ~Exists(marked_wrong))
+    return visible_rows(caller, Filters(statuses=statuses)).filter(rule, ~Exists(undecided), ~Exists(marked_wrong))
 
 
 def compiled_attachable(caller: Caller) -> Condition:
@@ -53,7 +53,7 @@ def compiled_attachable(caller: Caller) -> Condition:
     return _compiled(caller.email, caller.persona, caller.personas, caller.is_admin)
 
 
-@lru_cache(maxsize=SCOPES_KEPT)  # compiling takes longer than most searches
+@lru_cache(maxsize=COMPILED_KEPT)  # compiling takes longer than most searches
 def _compiled(email: str, persona: str, personas: frozenset[str], is_admin: bool) -> Condition:
     caller = Caller(email=email, persona=persona, personas=personas, is_admin=is_admin)
     return condition(allowed_automatically(caller).filter(ATTACHED))

@@ -187,10 +187,10 @@ def _contested(caller: Caller, subject: BriefingSubject) -> Iterator[BriefingPoi
 
 
 def _upstream(caller: Caller, subject: BriefingSubject) -> Iterator[BriefingPoint]:
-    def scope(sources: Sequence[str]) -> MemoryRecordQuerySet:
+    def visible(sources: Sequence[str]) -> MemoryRecordQuerySet:
         return subject.narrow(attachable(caller, sources).facts())
 
-    for caveat in caveats_for(subject.urns, scope)[:MAX_LISTED]:
+    for caveat in caveats_for(subject.urns, visible)[:MAX_LISTED]:
         yield BriefingPoint(caveat.record, caveat.path.reason)
 
 

@@ -132,18 +132,18 @@ def is_caveat() -> Q:
 
 
 def caveats_for(
-    urns: Sequence[str], scope: Callable[[Sequence[str]], MemoryRecordQuerySet], columns: Collection[str] = ()
+    urns: Sequence[str], visible: Callable[[Sequence[str]], MemoryRecordQuerySet], columns: Collection[str] = ()
 ) -> list[Caveat]:
     """Return the caveats that reach these entities, or their columns with these names, nearest first, then newest.
 
-    `scope` returns the memories that the caller may be shown because of some sources. Memories about one of the
+    `visible` returns the memories that the caller may be shown because of some sources. Memories about one of the
     entities itself are left out.
     """
     paths = paths_to(urns, columns)
     if not paths:
         return []
     sources = sorted({path.urns[0] for path in paths})
-    rows = scope(sources).filter(is_caveat(), about_any(sources), ~about_any(urns)).defer("search")
+    rows = visible(sources).filter(is_caveat(), about_any(sources), ~about_any(urns)).defer("search")
     newest = with_details(rows).order_by("-updated_at", "pk")[:MAX_CAVEATS]
     return nearest((record, paths, record.catalog, record.waived) for record in newest)
 

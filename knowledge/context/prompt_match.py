@@ -41,16 +41,16 @@ def memories_for_prompt(caller: Caller, prompt: str, deadline: float) -> list[Me
         urns = [mention.urn for mention in entity_linking.mentions_in([text])[0]]
         terms = term_statistics.query_terms(text, caller)
         question = RecallQuestion(vector=vector, model=model, terms=terms, distances=dict.fromkeys(urns, 0))
-        scope = compiled_attachable(caller)
-        rows, _ = candidates(scope, question, CANDIDATES)
+        searched = compiled_attachable(caller)
+        rows, _ = candidates(searched, question, CANDIDATES)
         rows = sorted(rows, key=lambda row: -row.score)
         # Without a vector, the usual cosine is assumed, or no words would suffice.
         assumed = SEMANTIC_WEIGHT * USUAL_COSINE if vector is None else 0.0
         best = rows[0].score + assumed if rows else 0.0
         least = max(MIN_SCORE, CLOSE_TO_BEST * best)
         matching = [row.id for row in rows if row.score + assumed >= least]
-        criterion = f"id = ANY(%(ids)s) AND {scope.sql}"
-        values = {**scope.params, "ids": matching}
+        criterion = f"id = ANY(%(ids)s) AND {searched.sql}"
+        values = {**searched.params, "ids": matching}
         found = prepared_statements.instances(MemoryRecord, criterion, values, defer=["search"]) if matching else []
         records = {record.pk: record for record in found}
     return _distinct([records[pk] for pk in matching if pk in records])

@@ -93,12 +93,12 @@ def _since(cursor: CatalogCursor) -> datetime | None:
 
 def _scan_records(records: Sequence[MemoryRecord], now: datetime) -> int:
     """Compare these memories, and store what is found. Return the number of new contradictions."""
-    scope = condition(comparable())
+    searched = condition(comparable())
     vectors = vectors_of([record.pk for record in records])
     near = {
         record.pk: [
             pk
-            for pk, distance in nearest_records(scope, vectors[record.pk], besides=[record.pk]).items()
+            for pk, distance in nearest_records(searched, vectors[record.pk], besides=[record.pk]).items()
             if 1 - distance >= MIN_COSINE
         ]
         for record in records

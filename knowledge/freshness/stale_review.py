@@ -26,7 +26,7 @@ from memories.queries import (
     reviewable_stale,
     unresolved_marks,
 )
-from memories.retrieval.scope import Filters, in_scope
+from memories.retrieval.filters import Filters, visible_rows
 from memories.writing.revision import may_verify
 from memories.writing.seen import memory_versions
 
@@ -70,7 +70,7 @@ def needs_verification(caller: Caller) -> MemoryRecordQuerySet:
     get shared memories of their personas, and admins get all memories.
     """
     hinted = EntityBaseline.objects.filter(record=OuterRef("pk")).exclude(hint="")
-    rows = in_scope(caller, Filters()).filter(Exists(hinted) | Exists(unresolved_marks()) | Q(pk__in=doubted()))
+    rows = visible_rows(caller, Filters()).filter(Exists(hinted) | Exists(unresolved_marks()) | Q(pk__in=doubted()))
     rows = rows if caller.is_admin else rows.filter(decided_by(caller))
     return rows.defer("search").order_by("created_at", "id")
 
@@ -97,7 +97,7 @@ def unused(caller: Caller) -> MemoryRecordQuerySet:
     now = timezone.now()
     long_ago = now - timedelta(days=UNUSED_DAYS)
     has_history = Exists(Impression.objects.filter(at__lt=now - timedelta(days=MIN_HISTORY_DAYS)))
-    rows = in_scope(caller, Filters()).exclude(entity_urns=[]).filter(has_history, created_at__lt=long_ago)
+    rows = visible_rows(caller, Filters()).exclude(entity_urns=[]).filter(has_history, created_at__lt=long_ago)
     rows = rows.filter(Q(last_verified_at__isnull=True) | Q(last_verified_at__lt=long_ago))
     is_used = (
         Exists(Impression.objects.filter(record=OuterRef("pk")))
@@ -112,7 +112,7 @@ def to_verify(caller: Caller) -> MemoryRecordQuerySet:
     """Return the memories that need verification, and a few that seem to be unused."""
     needed = needs_verification(caller).order_by().values("pk")
     few = unused(caller).values("pk")[:UNUSED_SHOWN]
-    rows = in_scope(caller, Filters()).filter(Q(pk__in=needed) | Q(pk__in=few))
+    rows = visible_rows(caller, Filters()).filter(Q(pk__in=needed) | Q(pk__in=few))
     return rows.annotate(**HAS_REPORTS).defer("search")
 
 

@@ -41,12 +41,12 @@ def closest_memories(caller: Caller, insights: Sequence[Insight]) -> dict[UUID, 
     living = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
     # Pending and rejected insights are not existing knowledge.
     undecided = Insight.objects.filter(state__in=[InsightState.PENDING, InsightState.REJECTED]).values("pk")
-    scope = condition(living.exclude(pk__in=undecided))
+    searched = condition(living.exclude(pk__in=undecided))
     about = [insight.pk for insight in insights if insight.record.entity_urns and len(insights) > MAX_COMPARED_WITH_ALL]
     free = [insight.pk for insight in insights if insight.pk not in set(about)]
     besides = {insight.pk: insight.beside_id for insight in insights if insight.beside_id}
-    similar = nearest_of(scope, about, threshold=MIN_COSINE, same_entities=True, besides=besides) if about else {}
-    similar |= nearest_of(scope, free, threshold=MIN_COSINE, besides=besides) if free else {}
+    similar = nearest_of(searched, about, threshold=MIN_COSINE, same_entities=True, besides=besides) if about else {}
+    similar |= nearest_of(searched, free, threshold=MIN_COSINE, besides=besides) if free else {}
     by_id = {insight.pk: insight for insight in insights}
     return {
         pk: ClosestMemory(

@@ -25,7 +25,7 @@ from knowledge.news.timeline import by_others
 from memories.models import DOUBTS, Impression, MemoryRecord, Report, Status, Visibility
 from memories.models.record import MemoryRecordQuerySet
 from memories.queries import reviewable_stale
-from memories.retrieval.scope import Filters, in_scope
+from memories.retrieval.filters import Filters, visible_rows
 
 MAX_LISTED = 10  # maximum number of entries of each list
 MAX_ENTITIES = 100  # maximum number of a person's entities; those with the most memories are kept
@@ -123,7 +123,7 @@ def catalog_changes(urns: Sequence[str], period: NewsPeriod) -> list[CatalogChan
 
 def shared_memories(caller: Caller, period: NewsPeriod) -> MemoryRecordQuerySet:
     """Return memories that others have written in the period and shared with the caller, newest first."""
-    rows = in_scope(caller, Filters()).filter(period.holds("created_at")).exclude(created_by=caller.email)
+    rows = visible_rows(caller, Filters()).filter(period.holds("created_at")).exclude(created_by=caller.email)
     # Admins may read the private memories of others, but nobody has shared these with them.
     return rows.exclude(visibility=Visibility.PRIVATE).defer("search").order_by("-created_at", "pk")
 

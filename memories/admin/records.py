@@ -40,7 +40,7 @@ from memories.history import chain
 from memories.models import Batch, Correction, MemoryRecord, StaleMemory, Status, Visibility
 from memories.models.validity import EXPIRED, NOT_YET
 from memories.operations import MEMORY_FIELDS
-from memories.retrieval.scope import RULES, WITHIN
+from memories.retrieval.filters import RULES, WITHIN
 from memories.use.reports import Reports, reports_about
 
 if TYPE_CHECKING:

@@ -29,10 +29,10 @@ from memories.conversation.operations import TIERS, RecallConversations, SearchH
 from memories.models import MemoryRecord, Status, Tier
 from memories.operations import RecallMemories
 from memories.retrieval import recall
+from memories.retrieval.filters import Filters
 from memories.retrieval.rank_fusion import RRF_K
 from memories.retrieval.ranking import CANDIDATES
 from memories.retrieval.recall import Recall
-from memories.retrieval.scope import Filters
 
 DAY_S = 86_400
 # weights of final_score, which sum to 1

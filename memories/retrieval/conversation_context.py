@@ -1,8 +1,8 @@
 """The second stage of recall: rank the turns of a conversation together with the turns around them.
 
 The seeds are the best candidates of the first stage (ranking.py). The neighbors of a seed are the turns next to it in
-its conversation. Neighbors in the search scope are ranked too, because a neighbor may answer the question better than
-the seed. The evidence of a turn is that it contains terms of the question, or word pieces similar to those of the
+its conversation. Neighbors that the filters allow are ranked too, because a neighbor may answer the question better
+than the seed. The evidence of a turn is that it contains terms of the question, or word pieces similar to those of the
 question. This evidence also counts for the turns around that turn, less with every turn of distance. A memory that is
 not part of a conversation has only its own evidence. The score is the sum below, plus the bonus of the first stage for
 named and related entities:
@@ -72,17 +72,17 @@ class ContextTurn:
     bits: bytes  # concatenated token bits of all passages of the turn
 
 
-def around(scope: Condition, question: RecallQuestion) -> str:
-    """Return the statement for the seeds and their neighbors in a scope."""
+def around(searched: Condition, question: RecallQuestion) -> str:
+    """Return the statement for the seeds and their neighbors among the searched rows."""
     return SQL["around"].format(
         cosine=SQL["cosine"] if question.vector is not None else "NULL::float8",
         hits=", ".join(f"search @@ %(term{n})s::tsquery" for n in range(len(question.terms))),
-        scope=scope.sql,
+        searched=searched.sql,
     )
 
 
-def load_turns(scope: Condition, question: RecallQuestion, seeds: Sequence[RankedCandidate]) -> list[ContextTurn]:
-    """Return the seeds, and those of their neighbors that are in the scope."""
+def load_turns(searched: Condition, question: RecallQuestion, seeds: Sequence[RankedCandidate]) -> list[ContextTurn]:
+    """Return the seeds, and those of their neighbors that are among the searched rows."""
     in_threads = [seed for seed in seeds if seed.conversation_id and seed.position is not None]
     values = {
         "seeds": [seed.id for seed in seeds],
@@ -96,13 +96,13 @@ def load_turns(scope: Condition, question: RecallQuestion, seeds: Sequence[Ranke
     return [
         ContextTurn(pk, thread, position or 0, at, speaker, text, cosine, hits, b"".join(row for row in bits if row))
         for pk, thread, position, at, speaker, text, cosine, hits, bits in prepared_statements.rows(
-            around(scope, question), {**scope.params, **values}, binary=True
+            around(searched, question), {**searched.params, **values}, binary=True
         )
     ]
 
 
 def rank_in_context(
-    scope: Condition,
+    searched: Condition,
     question: RecallQuestion,
     seeds: Sequence[RankedCandidate],
     idfs: Sequence[float],
@@ -113,7 +113,7 @@ def rank_in_context(
     `idfs` has one number for each of `question.terms`. `tokens` has the word pieces of the question, or is None without
     them.
     """
-    turns = load_turns(scope, question, seeds)
+    turns = load_turns(searched, question, seeds)
     idf_of = {term.lexeme: idf for term, idf in zip(question.terms, idfs, strict=True)}
     weights = None
     if tokens is not None:

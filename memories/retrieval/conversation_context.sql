@@ -14,7 +14,7 @@ WHERE id = ANY(%(seeds)s) OR (id = ANY(ARRAY(
         WHERE turn.conversation_id = seed.thread AND turn.conversation_id <> ''
           AND turn.thread_position BETWEEN seed.position - %(reach)s AND seed.position + %(reach)s OFFSET 0
     ) near
-)) AND {scope})
+)) AND {searched})
 
 -- name: cosine
 (SELECT 1 - min(p.vector <=> %(vector)s::vector) FROM memory_passages p

@@ -62,31 +62,31 @@ def vectors_of(ids: Sequence[UUID]) -> dict[UUID, Vectors]:
 
 
 def nearest_records(
-    scope: Condition, vectors: Vectors, *, besides: Sequence[UUID] = (), exact: bool | None = None
+    searched: Condition, vectors: Vectors, *, besides: Sequence[UUID] = (), exact: bool | None = None
 ) -> dict[UUID, float]:
-    """Return the distances of the nearest records of the scope, nearest first.
+    """Return the distances of the nearest of the searched records, nearest first.
 
     `vectors` are those of the passages of one text. The distance of a record is the smallest distance between one of
     its passages and one of `vectors`. At most LOOKED_AT records are returned. Short-term turns and the records in
-    `besides` are left out. With `exact`, the vector index is not used; by default, the size of the scope decides.
+    `besides` are left out. With `exact`, the vector index is not used; by default, the number of searched rows decides.
     """
-    is_exact = is_small(scope) if exact is None else exact
+    is_exact = is_small(searched) if exact is None else exact
     distance = _distance("passage.vector", "wanted.vector", exact=is_exact)
-    join, within = _in_scope(scope, "passage", exact=is_exact)
-    sql = SQL["nearest"].format(join=join, scope=within, distance=distance, looked_at=LOOKED_AT)
+    join, within = _among_searched(searched, "passage", exact=is_exact)
+    sql = SQL["nearest"].format(join=join, searched=within, distance=distance, looked_at=LOOKED_AT)
     texts = [str(vector.tolist()) for vector in vectors]
-    return dict(prepared_statements.rows(sql, {**scope.params, "vectors": texts, "besides": list(besides)}))
+    return dict(prepared_statements.rows(sql, {**searched.params, "vectors": texts, "besides": list(besides)}))
 
 
-def _in_scope(scope: Condition, passage: str, *, exact: bool) -> tuple[str, str]:
-    """Return a join of passages with their records and a condition on it, which together select those of the scope.
+def _among_searched(searched: Condition, passage: str, *, exact: bool) -> tuple[str, str]:
+    """Return a join of passages with their records and a condition on it, which together select the searched ones.
 
-    Without `exact`, they keep the planner from reading the scope in place of the vector index, as in ranking.py.
+    Without `exact`, they keep the planner from reading all rows in place of the vector index, as in ranking.py.
     """
     same_record = f"memory_records.id = {passage}.record_id"
     if exact:
-        return f"JOIN memory_records ON {same_record}", scope.sql
-    return "", f"EXISTS (SELECT FROM memory_records WHERE {same_record} AND {scope.sql} OFFSET 0)"
+        return f"JOIN memory_records ON {same_record}", searched.sql
+    return "", f"EXISTS (SELECT FROM memory_records WHERE {same_record} AND {searched.sql} OFFSET 0)"
 
 
 def _distance(first: str, second: str, *, exact: bool) -> str:
@@ -122,15 +122,15 @@ def _current_facts(caller: Caller) -> Condition:
 
 
 def similar_records(
-    scope: Condition, vectors: Vectors, threshold: float, besides: Sequence[UUID] = ()
+    searched: Condition, vectors: Vectors, threshold: float, besides: Sequence[UUID] = ()
 ) -> list[Similar]:
-    """Return the records of the scope whose `whole_cosine` with a text is at least `threshold`, most similar first.
+    """Return the searched records whose `whole_cosine` with a text is at least `threshold`, most similar first.
 
     `vectors` are those of the text's passages. Only the LOOKED_AT nearest records are compared. Short-term turns and
     the records in `besides` are left out.
     """
     with prepared_statements.in_one_transaction():
-        distances = nearest_records(scope, vectors, besides=besides)
+        distances = nearest_records(searched, vectors, besides=besides)
         # A whole text is never more similar than its most similar passage.
         worth_comparing = [pk for pk, distance in distances.items() if 1 - distance >= threshold - ROUNDING]
         vectors_by_record = vectors_of(worth_comparing) if worth_comparing else {}
@@ -146,14 +146,14 @@ def _records(ids: Sequence[UUID]) -> dict[UUID, MemoryRecord]:
 
 
 def nearest_of(
-    scope: Condition,
+    searched: Condition,
     ids: Sequence[UUID],
     *,
     threshold: float,
     same_entities: bool = False,
     besides: Mapping[UUID, UUID] | None = None,
 ) -> dict[UUID, Similar]:
-    """Return, for each of these records, the most similar record of the scope if its cosine ≥ threshold.
+    """Return, for each of these records, the most similar searched record if its cosine ≥ threshold.
 
     `besides` names a record that is left out for another one.
     Only the records of the passages nearest to each passage are compared. Short-term turns are left out. With
@@ -161,15 +161,15 @@ def nearest_of(
     are, so that few distances are computed.
     """
     if same_entities:
-        sql = SQL["nearest_about_the_same"].format(scope=scope.sql, most=MAX_RELATED)
+        sql = SQL["nearest_about_the_same"].format(searched=searched.sql, most=MAX_RELATED)
     else:
-        is_exact = is_small(scope)
-        join, within = _in_scope(scope, "p", exact=is_exact)
+        is_exact = is_small(searched)
+        join, within = _among_searched(searched, "p", exact=is_exact)
         sql = SQL["nearest_of"].format(
-            join=join, scope=within, distance=_distance("p.vector", "subject.vector", exact=is_exact)
+            join=join, searched=within, distance=_distance("p.vector", "subject.vector", exact=is_exact)
         )
     with connection_for_reading().cursor() as cursor:
-        cursor.execute(sql, {**scope.params, "ids": list(ids)})
+        cursor.execute(sql, {**searched.params, "ids": list(ids)})
         pairs = set(cursor.fetchall())
     vectors = vectors_of(list({pk for pair in pairs for pk in pair}))
     best: dict[UUID, tuple[float, UUID]] = {}

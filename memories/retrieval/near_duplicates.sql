@@ -9,17 +9,17 @@ SELECT record_id, distance FROM (
     SELECT p.record_id, min(p.vector <=> wanted.vector) AS distance
     FROM unnest(%(vectors)s::text[]::vector[]) AS wanted(vector) CROSS JOIN LATERAL (
         SELECT passage.record_id, passage.vector FROM memory_passages passage {join}
-        WHERE NOT passage.short_term AND passage.record_id <> ALL(%(besides)s) AND {scope}
+        WHERE NOT passage.short_term AND passage.record_id <> ALL(%(besides)s) AND {searched}
         ORDER BY {distance} LIMIT {looked_at}
     ) p GROUP BY p.record_id
 ) nearest ORDER BY distance, record_id LIMIT {looked_at}
 
 -- name: nearest_of
--- Selects, for each passage of the given records, the records of the two nearest passages in the scope.
+-- Selects, for each passage of the given records, the records of the two nearest passages among the searched rows.
 SELECT subject.record_id, near.record_id
 FROM memory_passages subject CROSS JOIN LATERAL (
     SELECT p.record_id FROM memory_passages p {join}
-    WHERE NOT p.short_term AND {scope} AND p.record_id <> subject.record_id
+    WHERE NOT p.short_term AND {searched} AND p.record_id <> subject.record_id
     ORDER BY {distance} LIMIT 2
 ) near
 WHERE subject.record_id = ANY(%(ids)s)
@@ -34,7 +34,7 @@ WITH subject AS MATERIALIZED (
     SELECT id, record_id, unnest(entity_urns) AS urn FROM subject
 ), related AS MATERIALIZED (
     SELECT wanted.urn, newest.id FROM (SELECT DISTINCT urn FROM about) AS wanted CROSS JOIN LATERAL (
-        SELECT id FROM memory_records WHERE {scope} AND entity_urns @> ARRAY[wanted.urn]::varchar[]
+        SELECT id FROM memory_records WHERE {searched} AND entity_urns @> ARRAY[wanted.urn]::varchar[]
         ORDER BY created_at DESC, id LIMIT {most}
     ) AS newest
 ), ranked AS (

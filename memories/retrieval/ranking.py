@@ -1,4 +1,4 @@
-"""The first stage of recall: one SQL statement that finds candidates in a scope and scores them.
+"""The first stage of recall: one SQL statement that finds candidates among the searched rows and scores them.
 
     score = w_semantic · cosine + w_lexical · coverage + bonus for named and related entities + speaker and date cues
 
@@ -6,10 +6,10 @@ Coverage is the idf of the question's words that a record contains, divided by t
 cues count only for conversation memories. Candidates come from three searches, called arms: the 50 records with the
 highest cosine, the 50 with the highest coverage, and the 50 newest about the named and related entities.
 
-A small scope is scanned, so word frequencies in it are exact. In a large scope the arms use the indexes: the rarest
-words find rows, and the frequencies of the other words are estimated from these rows. In both cases frequencies are
-counted only among rows that the reader may see, so that no score reveals a word of a hidden memory. If all words of the
-question are frequent in a large scope, their idf comes from a table that reveals no such word either
+Few rows are scanned, so word frequencies in them are exact. Among many rows, the arms use the indexes: the rarest words
+find rows, and the frequencies of the other words are estimated from these rows. In both cases frequencies are counted
+only among rows that the reader may see, so that no score reveals a word of a hidden memory. If all words of the
+question are frequent among many rows, their idf comes from a table that reveals no such word either
 (term_statistics.py).
 """
 
@@ -45,8 +45,8 @@ CANDIDATES = 50  # maximum number of candidates from each arm
 # Number of nearest passages read for each candidate. It is above 1, because several of them may be of one long text.
 PASSAGES_PER_CANDIDATE = 4
 ROWS_KEY, ROWS_KEPT_S = "memory-rows", 60  # prefix of the cache keys of row counts, and seconds until they expire
-ROWS_AT_EXACT_SCAN = 45_000  # number of memories above which larger scopes than RECALL_EXACT_SCAN_ROWS are scanned
-# Expected number of rows with the words of a question up to which they are read before the scope's conditions. Above,
+ROWS_AT_EXACT_SCAN = 45_000  # number of memories above which more rows than RECALL_EXACT_SCAN_ROWS are scanned
+# Expected number of rows with the words of a question up to which they are read before the other conditions. Above,
 # PostgreSQL chooses, because a small part of many rows may be readable.
 FEW_ROWS = 2 * term_statistics.CANDIDATE_ROWS
 ENTITY_BONUS = 1.0  # bonus of a memory about a named entity; for a related entity it is divided by 1 + its distance
@@ -61,8 +61,8 @@ class RecallQuestion:
     terms: Sequence[term_statistics.Term] = ()
     distances: dict[str, int] = field(default_factory=dict)  # URN of a named or related entity → distance in steps
     cues: Cues = field(default_factory=Cues)
-    turns: bool = False  # the scope may have short-term turns, which are not in the vector index, so it is scanned
-    by_words: bool = False  # only rows with rare words of the question are searched, and the scope is not scanned
+    turns: bool = False  # short-term turns are searched, too; they are not in the vector index, so the rows are scanned
+    by_words: bool = False  # only rows with rare words of the question are searched, and nothing is scanned
 
 
 @dataclass(frozen=True)
@@ -114,42 +114,42 @@ def _candidate(row: tuple[Any, ...]) -> RankedCandidate:
     return RankedCandidate(pk, created_at, conversation_id, position, cosine, coverage, bonus, score)
 
 
-def candidates(scope: Condition, question: RecallQuestion, limit: int) -> tuple[list[RankedCandidate], list[float]]:
-    """Return the `limit` best rows of a scope for this question, and the idf of each of the question's terms.
+def candidates(searched: Condition, question: RecallQuestion, limit: int) -> tuple[list[RankedCandidate], list[float]]:
+    """Return the `limit` best of the searched rows for this question, and the idf of each of the question's terms.
 
     Without rows, the list of idfs is empty too.
     """
-    is_scanned = scans(scope, question)
-    sql, values = statement(scope, question, limit, exact=is_scanned)
+    is_scanned = scans(searched, question)
+    sql, values = statement(searched, question, limit, exact=is_scanned)
     # With the indexes, the best plan depends on the words.
     rows = prepared_statements.rows(sql, values, once=not is_scanned, binary=True)
     return [_candidate(row) for row in rows], list(rows[0][8]) if rows else []
 
 
-def is_small(scope: Condition) -> bool:
-    """Return whether to scan the whole scope, which misses nothing, instead of using the indexes.
+def is_small(searched: Condition) -> bool:
+    """Return whether to scan all searched rows, which misses nothing, instead of using the indexes.
 
-    The limit is the size of a scope for which a scan takes about as long as a search of the vector index (measured with
-    bench/recall_speed.py). The time of a scan is proportional to the rows of the scope. The time of an index search is
-    proportional to the rows of the table divided by those of the scope, because it passes over the rows outside of the
-    scope. So the limit grows with the square root of the rows of the table.
+    The limit is the number of searched rows for which a scan takes about as long as a search of the vector index
+    (measured with bench/recall_speed.py). The time of a scan is proportional to the searched rows. The time of an index
+    search is proportional to the rows of the table divided by the searched rows, because it passes over the others. So
+    the limit grows with the square root of the rows of the table.
     """
     rows = _estimated_rows()
     limit = int(settings.RECALL_EXACT_SCAN_ROWS * max(1.0, math.sqrt(rows / ROWS_AT_EXACT_SCAN)))
-    return rows < limit // 2 or has_at_most(limit, scope)
+    return rows < limit // 2 or has_at_most(limit, searched)
 
 
-def has_at_most(limit: int, scope: Condition) -> bool:
-    return _rows_up_to(scope, limit) <= limit
+def has_at_most(limit: int, searched: Condition) -> bool:
+    return _rows_up_to(searched, limit) <= limit
 
 
-def _rows_up_to(scope: Condition, limit: int) -> int:
-    """Return the number of rows of the scope, or `limit` + 1 if there are more. Counts are cached for ROWS_KEPT_S."""
-    key = f"{ROWS_KEY}-{limit}-{hashlib.blake2b(repr(scope).encode(), digest_size=16).hexdigest()}"
+def _rows_up_to(searched: Condition, limit: int) -> int:
+    """Return the number of searched rows, or `limit` + 1 if there are more. Counts are cached for ROWS_KEPT_S."""
+    key = f"{ROWS_KEY}-{limit}-{hashlib.blake2b(repr(searched).encode(), digest_size=16).hexdigest()}"
     count = caches["process"].get(key)
     if count is None:
-        sql = SQL["rows_up_to"].format(scope=scope.sql)
-        ((count,),) = prepared_statements.rows(sql, {**scope.params, "limit": limit + 1})
+        sql = SQL["rows_up_to"].format(searched=searched.sql)
+        ((count,),) = prepared_statements.rows(sql, {**searched.params, "limit": limit + 1})
         caches["process"].set(key, count, ROWS_KEPT_S)
     return int(count)
 
@@ -165,25 +165,25 @@ def _estimated_rows() -> float:
     return max(float(estimate), 0.0)
 
 
-def scans(scope: Condition, question: RecallQuestion) -> bool:
-    """Return whether the whole scope is scanned for this question, instead of using the indexes."""
+def scans(searched: Condition, question: RecallQuestion) -> bool:
+    """Return whether all searched rows are scanned for this question, instead of using the indexes."""
     if question.by_words:
         return False
     searches_text = question.terms or question.vector is not None
-    return not searches_text or question.turns or is_small(scope)
+    return not searches_text or question.turns or is_small(searched)
 
 
-def statement(scope: Condition, question: RecallQuestion, limit: int, *, exact: bool) -> tuple[str, dict[str, Any]]:
-    """Return the SQL statement for this scope and its parameters. With `exact`, it scans the whole scope.
+def statement(searched: Condition, question: RecallQuestion, limit: int, *, exact: bool) -> tuple[str, dict[str, Any]]:
+    """Return the SQL statement for these rows and its parameters. With `exact`, it scans all of them.
 
-    Values are always parameters. Only SQL fragments from the code, and the scope's condition as compiled by the ORM,
-    are formatted into the statement.
+    Values are always parameters. Only SQL fragments from the code, and the condition of the rows as compiled by the
+    ORM, are formatted into the statement.
     """
-    parts = _parts(question, scope.sql, exact=exact)
+    parts = _parts(question, searched.sql, exact=exact)
     bonus, bonuses = _bonus_sql(question.distances)
     arms = list(parts.arms)
     if question.distances:
-        arms.append(SQL["near"].format(scope=scope.sql))
+        arms.append(SQL["near"].format(searched=searched.sql))
     cue, cue_columns, cues = question.cues.sql()
     sql = SQL["ranked"].format(
         tables=parts.tables,
@@ -208,12 +208,12 @@ def statement(scope: Condition, question: RecallQuestion, limit: int, *, exact: 
         "w_lexical": SEED_WORDS,
         "limit": limit,
     }
-    return sql, {**scope.params, **parts.params, **bonuses, **cues, **values}
+    return sql, {**searched.params, **parts.params, **bonuses, **cues, **values}
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """The fragments of the statement that depend on the question's words and on whether the scope is scanned."""
+    """The fragments of the statement that depend on the question's words and on whether the rows are scanned."""
 
     arms: list[str]
     coverage: str = "0::float8"
@@ -224,15 +224,17 @@ class _Parts:
     params: dict[str, Any] = field(default_factory=dict)
 
 
-def _parts(question: RecallQuestion, scope_sql: str, *, exact: bool) -> _Parts:
+def _parts(question: RecallQuestion, condition: str, *, exact: bool) -> _Parts:
     distance = vector_index.distance("p.vector", "(SELECT vector FROM question)")
-    semantic = SQL["semantic_scanned"] if exact else SQL["semantic_indexed"].format(scope=scope_sql, distance=distance)
+    semantic = (
+        SQL["semantic_scanned"] if exact else SQL["semantic_indexed"].format(searched=condition, distance=distance)
+    )
     arms = [semantic] if question.vector is not None and not question.by_words else []
     terms = question.terms
     numbers = range(len(question.terms))
     if not terms:
-        scope = f" scope AS MATERIALIZED (SELECT id FROM memory_records WHERE {scope_sql}),"  # noqa: S608
-        return _Parts(arms, tables=scope if exact else "")
+        rows = f" searched AS MATERIALIZED (SELECT id FROM memory_records WHERE {condition}),"  # noqa: S608
+        return _Parts(arms, tables=rows if exact else "")
     selection = None if exact else term_statistics.selective(terms)
     bits = " + ".join(f"CASE WHEN search @@ %(term{n})s::tsquery THEN {1 << n} ELSE 0 END" for n in numbers)
     mask = SQL["mask"].format(bits=bits)
@@ -243,7 +245,7 @@ def _parts(question: RecallQuestion, scope_sql: str, *, exact: bool) -> _Parts:
     idf = SQL["given_idf" if selection and not selection.terms else "idf"]
     sum_of_idfs = " + ".join(f"i{n}" for n in numbers)
     tables = SQL["tables"].format(
-        scope=scope_sql,
+        searched=condition,
         rows=SQL["rows_with_words"] if selection and selection.rows <= FEW_ROWS else "memory_records",
         mask=f"({bits})::bigint" if selection else mask,
         found=SQL["found"] if selection else "",

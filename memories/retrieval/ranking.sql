@@ -1,15 +1,15 @@
--- The parts of the statement that ranking.py assembles. `scope` stands for the condition of the rows to search.
+-- The parts of the statement that ranking.py assembles. `searched` stands for the condition of the rows to search.
 
 -- name: tables
--- scope: the rows to search, with a bit mask of the question's words in each row. Of a small scope these are all rows.
--- Of a large scope they are the rows that the index finds by the rarest words.
+-- searched: the rows to search, with a bit mask of the question's words in each row. If they are few, these are all of
+-- them. Otherwise they are those that the index finds by the rarest words.
 -- masks: the number of rows with each combination of words.
 -- counts: the number of all rows, and the number of rows with each word.
 -- weights: the idf of each word.
 -- shares: the idf of each word, divided by the sum of all.
 -- coverages: the sum of the shares of the words in each combination.
-scope AS MATERIALIZED (SELECT id, {mask} AS mask FROM {rows} WHERE {scope} {found}),
-masks AS MATERIALIZED (SELECT mask, count(*) AS rows FROM scope GROUP BY mask),
+searched AS MATERIALIZED (SELECT id, {mask} AS mask FROM {rows} WHERE {searched} {found}),
+masks AS MATERIALIZED (SELECT mask, count(*) AS rows FROM searched GROUP BY mask),
 counts AS (SELECT {total}::float8 AS total, {counts} FROM masks),
 weights AS (SELECT {idfs} FROM counts),
 shares AS MATERIALIZED (SELECT *, {shares} FROM weights),
@@ -28,7 +28,7 @@ CASE WHEN mask & {bit} <> 0 THEN s{n} ELSE 0 END
 coalesce(sum(rows) FILTER (WHERE mask & {bit} <> 0), 0)
 
 -- name: rows_with_words
--- The rows that the index finds by few words, before the scope's conditions: otherwise PostgreSQL would combine that index
+-- The rows that the index finds by few words, before the other conditions: otherwise PostgreSQL would combine that index
 -- with those of everything that the person may read.
 (SELECT * FROM memory_records WHERE search @@ %(selective)s::tsquery OFFSET 0) AS memory_records
 
@@ -52,17 +52,17 @@ greatest(%(rows)s, sum(rows))
 ln(1 + (total - n{n} + 0.5) / (n{n} + 0.5)) AS i{n}
 
 -- name: semantic_scanned
--- Arm: the records with the nearest vectors, of a scope that is scanned.
+-- Arm: the records with the nearest vectors, if all rows are scanned.
 SELECT record_id FROM (
     SELECT p.record_id, p.vector <=> (SELECT vector FROM question) AS distance
-    FROM memory_passages p JOIN scope ON scope.id = p.record_id ORDER BY distance LIMIT %(passages)s
+    FROM memory_passages p JOIN searched ON searched.id = p.record_id ORDER BY distance LIMIT %(passages)s
 ) nearest GROUP BY record_id ORDER BY min(distance) LIMIT %(candidates)s
 
 -- name: lexical
 -- Arm: the records with the highest coverage.
 -- Takes combinations of words in order of falling coverage until they have enough rows, so that few rows are sorted.
 SELECT id FROM (
-    SELECT id FROM scope JOIN coverages USING (mask) WHERE mask = ANY(ARRAY(
+    SELECT id FROM searched JOIN coverages USING (mask) WHERE mask = ANY(ARRAY(
         SELECT mask FROM (
             SELECT mask, coalesce(sum(rows) OVER (
                 ORDER BY coverage DESC RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE GROUP
@@ -73,12 +73,12 @@ SELECT id FROM (
 
 -- name: semantic_indexed
 -- Arm: the records with the nearest vectors, found by the index.
--- With a join in place of EXISTS, or without OFFSET 0, the planner would read the whole scope and then its vectors. It
--- takes the scope for a few rows, because the policies of row-level security repeat the scope's conditions.
+-- With a join in place of EXISTS, or without OFFSET 0, the planner would read all rows and then their vectors. It takes
+-- them for few, because the policies of row-level security repeat their conditions.
 SELECT record_id FROM (
     SELECT p.record_id, {distance} AS distance
     FROM memory_passages p WHERE NOT p.short_term AND EXISTS (
-        SELECT FROM memory_records WHERE memory_records.id = p.record_id AND {scope} OFFSET 0
+        SELECT FROM memory_records WHERE memory_records.id = p.record_id AND {searched} OFFSET 0
     ) ORDER BY distance LIMIT %(passages)s
 ) nearest GROUP BY record_id ORDER BY min(distance) LIMIT %(candidates)s
 
@@ -86,7 +86,7 @@ SELECT record_id FROM (
 -- Arm: the newest records about the named and related entities.
 SELECT id FROM (
     SELECT id FROM memory_records
-    WHERE {scope} AND (entity_urns && %(urns)s::varchar[] OR detected_urns && %(urns)s::varchar[])
+    WHERE {searched} AND (entity_urns && %(urns)s::varchar[] OR detected_urns && %(urns)s::varchar[])
     ORDER BY created_at DESC, id LIMIT %(candidates)s
 ) near
 
@@ -110,7 +110,7 @@ SELECT scored.id, scored.created_at, conversation_id, thread_position, cosine, {
 FROM scored {joins} ORDER BY score DESC, created_at DESC, scored.id LIMIT %(limit)s
 
 -- name: rows_up_to
-SELECT count(*) FROM (SELECT FROM memory_records WHERE {scope} LIMIT %(limit)s) AS counted
+SELECT count(*) FROM (SELECT FROM memory_records WHERE {searched} LIMIT %(limit)s) AS counted
 
 -- name: bonus
 -- The bonus of a record about an entity at this distance. The next distance follows, and at last 0.

@@ -28,6 +28,16 @@ from memories.models import MemoryRecord, Status, Tier
 from memories.models.revision import value_of
 from memories.operations import DimensionName, RecallMemories
 from memories.retrieval import conversation_context, passages, rerank, term_statistics
+from memories.retrieval.filters import (
+    ANY_TIME,
+    NO_FILTERS,
+    OUTSIDE,
+    WITHIN,
+    Filters,
+    compiled_filters,
+    compiled_visibility,
+    visible_rows,
+)
 from memories.retrieval.question_features import Cues
 from memories.retrieval.ranking import (
     CANDIDATES,
@@ -37,16 +47,6 @@ from memories.retrieval.ranking import (
     candidates,
     has_at_most,
     order,
-)
-from memories.retrieval.scope import (
-    ANY_TIME,
-    NO_FILTERS,
-    OUTSIDE,
-    WITHIN,
-    Filters,
-    compiled_scope,
-    compiled_visibility,
-    in_scope,
 )
 from memories.validity.scopes.differing import labels_and_note
 
@@ -169,9 +169,9 @@ def _search(
     caller: Caller, filters: Filters, question: RecallQuestion, tokens: Tokens | None, limit: int, *, is_as_of: bool
 ) -> _Search:
     """Find and rank candidates, and load the first `limit` of them, unless their state of an earlier time is wanted."""
-    scope = compiled_scope(caller, filters, exclude_marked_wrong=True)
+    searched = compiled_filters(caller, filters, exclude_marked_wrong=True)
     # With as_of more candidates are needed, because memories that were hidden at that time are dropped afterwards.
-    found, idfs = candidates(scope, question, 3 * CANDIDATES if is_as_of else CANDIDATES)
+    found, idfs = candidates(searched, question, 3 * CANDIDATES if is_as_of else CANDIDATES)
     relevant = _relevant(found, question)
     below = len(found) - len(relevant)
     if is_as_of:
@@ -179,7 +179,7 @@ def _search(
     formula = ""
     if question.terms and any(candidate.conversation_id for candidate in relevant):
         seeds = relevant[: conversation_context.SEEDS]
-        rows, formula = conversation_context.rank_in_context(scope, question, seeds, idfs, tokens)
+        rows, formula = conversation_context.rank_in_context(searched, question, seeds, idfs, tokens)
     else:
         rows = sorted(map(Ranked.of, relevant), key=order)
     hits = _with_passages(_first_hits(caller, rows, limit), question)
@@ -200,7 +200,7 @@ def _named(caller: Caller, filters: Filters, query: str) -> RecallHit | None:
     if pk is None:
         return None
     in_any_state = replace(filters, statuses=(Status.ACTIVE, Status.STALE, Status.SUPERSEDED), validity=ANY_TIME)
-    record = in_scope(caller, in_any_state).defer("search").filter(pk=pk).first()
+    record = visible_rows(caller, in_any_state).defer("search").filter(pk=pk).first()
     return RecallHit(record, 1.0, None, 0.0, 0.0, record.content, record.status) if record else None
 
 
@@ -322,17 +322,17 @@ def _left_out(caller: Caller, filters: Filters, question: RecallQuestion, lowest
         return {}
     hidden = tuple(status for status in (Status.STALE, Status.SUPERSEDED) if status not in filters.statuses)
     also_outside = tuple(filters.statuses) if filters.validity == WITHIN else ()
-    in_time = compiled_scope(caller, replace(filters, statuses=hidden))
-    out_of_time = compiled_scope(caller, replace(filters, validity=OUTSIDE), prefix="outside")
+    in_time = compiled_filters(caller, replace(filters, statuses=hidden))
+    out_of_time = compiled_filters(caller, replace(filters, validity=OUTSIDE), prefix="outside")
     any_hidden = ANY_HIDDEN.format(hidden=in_time.sql, outside=out_of_time.sql if also_outside else "false")
     values = in_time.params | (out_of_time.params if also_outside else {})
     if not prepared_statements.rows(any_hidden, values):
         return {}
-    scope = compiled_scope(caller, replace(filters, statuses=hidden, also_outside=also_outside))
-    is_scanned = question.turns or has_at_most(settings.RECALL_EXACT_SCAN_ROWS, scope)
+    searched = compiled_filters(caller, replace(filters, statuses=hidden, also_outside=also_outside))
+    is_scanned = question.turns or has_at_most(settings.RECALL_EXACT_SCAN_ROWS, searched)
     if not is_scanned and not question.terms:
         return {}
-    matches, _ = candidates(scope, replace(question, by_words=not is_scanned), CANDIDATES)
+    matches, _ = candidates(searched, replace(question, by_words=not is_scanned), CANDIDATES)
     better = [candidate.id for candidate in _relevant(matches, question) if candidate.score >= lowest]
     chosen = {"chosen": [str(status) for status in filters.statuses], "ids": better}
     return dict(sorted(Counter(reason for (reason,) in prepared_statements.rows(REASONS, chosen)).items()))

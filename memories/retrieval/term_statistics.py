@@ -3,7 +3,7 @@
 PostgreSQL's ts_rank does not use document frequencies, and counting them for a query takes 30 ms at 100,000 records. So
 they are kept in the table memory_lexemes, which is derived and kept current by a task (term_changes.py). They decide
 which terms find rows, and which words are taken for typos. The idf is computed from them if all terms of a query are
-frequent and the scope is large. Otherwise the idf is computed from the rows that the reader may see (ranking.py).
+frequent and many rows are searched. Otherwise the idf is computed from the rows that the reader may see (ranking.py).
 
 Nothing may reveal whether a word occurs in another user's private memory or in another persona. So memories are counted
 by their readers: those for everyone, those shared with each persona, and the private ones of each owner. For a caller,
@@ -43,7 +43,7 @@ TYPED = {"ss": "ß", "oe": "œ", "ae": "æ"}
 IDENTIFIER = re.compile(r"(?<![^\W_])[^\W_]++(?:[._][^\W_]++)+")
 MAX_IDENTIFIERS = 5  # maximum number of identifiers of a query that are also searched as a whole
 MAX_TERMS = 32  # maximum number of terms of a query; a longer query is cut to its rarest terms
-CANDIDATE_ROWS = 1_000  # approximate maximum number of rows that the words of a query find in a large scope
+CANDIDATE_ROWS = 1_000  # approximate maximum number of rows that the words of a query find where many rows are searched
 MIN_OWNERS = 3  # minimum number of people who use a lexeme before its frequency is shared
 
 
@@ -238,7 +238,7 @@ def every_lexeme(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class TermSelection:
-    """The condition that finds candidates in a large scope.
+    """The condition that finds candidates among many rows.
 
     `tsquery` finds every row with any of the first `terms` terms of a question. If `terms` is 0, even the rarest term
     is too frequent for that, and `tsquery` finds the rows that contain several terms together. `rows` is about how many

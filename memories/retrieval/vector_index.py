@@ -1,4 +1,4 @@
-"""The vector index for large scopes: IVFFlat over half-precision vectors.
+"""The vector index for searches of many rows: IVFFlat over half-precision vectors.
 
 The index is derived data. No migration creates it, because its quality depends on the rows on which its lists are
 trained. A worker builds it when there are enough rows, and rebuilds it when a new index would have at least twice as

@@ -29,7 +29,7 @@ from knowledge.review import evidence
 from memories import queries as memories
 from memories.history import history
 from memories.responses import QUOTED, change_response, memory_response
-from memories.retrieval.scope import Filters
+from memories.retrieval.filters import Filters
 
 SCHEME = "commonplace://"
 GRAPH = "memory://knowledge-graph"

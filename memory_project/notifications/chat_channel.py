@@ -24,7 +24,7 @@ from foundation.people.models import Persona
 from knowledge.insights import queries as curation
 from memories import queries
 from memories.models import Status, Visibility
-from memories.retrieval.scope import ANY_TIME, Filters, in_scope
+from memories.retrieval.filters import ANY_TIME, Filters, visible_rows
 from memory_project.models import Webhook
 from memory_project.notifications.webhooks import posting
 from memory_project.notifications.webhooks.pause_reasons import in_words
@@ -70,7 +70,7 @@ def counts(persona: str) -> dict[str, int]:
         waiting=curation.waiting(everything).filter(record__persona=persona),
         approved=curation.backlog(everything).filter(record__persona=persona),
         # Private memories are left out, because the channel has other readers than their owners.
-        stale=in_scope(everything, Filters(statuses=[Status.STALE], persona=persona, validity=ANY_TIME)).exclude(
+        stale=visible_rows(everything, Filters(statuses=[Status.STALE], persona=persona, validity=ANY_TIME)).exclude(
             visibility=Visibility.PRIVATE
         ),
     )

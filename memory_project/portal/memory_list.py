@@ -26,8 +26,8 @@ from memories import queries
 from memories.models import Attachment, MemoryRecord, Status, Tier
 from memories.operations import MAX_QUERY, RecallMemories
 from memories.retrieval import facets
+from memories.retrieval.filters import LISTED, QUIET, Filters, by_status, visible_rows
 from memories.retrieval.recall import Recall, RecallHit, recall
-from memories.retrieval.scope import LISTED, QUIET, Filters, by_status, in_scope
 from memories.writing import entity_assignment
 from memories.writing.entity_assignment import Offer
 from memory_project.accounts.names import name_of
@@ -211,7 +211,7 @@ class Browse:
             found = [hit.record.pk for hit in self._search().hits]
             return MemoryRecord.objects.visible_to(self.caller).filter(pk__in=found)
         order = "created_at" if self.sort == "oldest" else "-created_at"
-        return in_scope(self.caller, self.filters).order_by(order, "pk")
+        return visible_rows(self.caller, self.filters).order_by(order, "pk")
 
     def editable_rows(self) -> QuerySet[MemoryRecord]:
         """Return those of `rows` that the caller may change. Raises as `recall`."""
@@ -251,7 +251,7 @@ class Browse:
 
     def _list(self) -> MemoryPage:
         current_page = page(
-            in_scope(self.caller, self.filters).defer("search"),
+            visible_rows(self.caller, self.filters).defer("search"),
             self.after,
             newest=self.sort == "newest",
         )
@@ -313,11 +313,11 @@ class Browse:
 def counted_phases(caller: Caller) -> dict[str, QuerySet[Any]]:
     """Return the rows whose numbers `phases` shows."""
     week = timezone.now() - timedelta(days=7)
-    scope = in_scope(caller, Filters()).facts()
+    facts = visible_rows(caller, Filters()).facts()
     proposals = curation.proposed_by(caller)
     return {
-        "in_memory": scope,
-        "new_in_memory": scope.filter(created_at__gte=week),
+        "in_memory": facts,
+        "new_in_memory": facts.filter(created_at__gte=week),
         "in_review": proposals.filter(state__in=[InsightState.PENDING, InsightState.APPROVED]),
         "in_catalog": Insight.objects.visible_to(caller).filter(state=InsightState.APPLIED),
     }

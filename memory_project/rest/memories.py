@@ -25,7 +25,7 @@ from memories.models.validity import EXPIRED, NOT_YET
 from memories.operations import Extend, GetMemory, MemoryId, Reassign, Remember, Rescope, Revise, Supersede
 from memories.responses import MemoryResponse
 from memories.retrieval import facets
-from memories.retrieval.scope import ANY_TIME, RULES, WITHIN, Filters, in_scope
+from memories.retrieval.filters import ANY_TIME, RULES, WITHIN, Filters, visible_rows
 from memories.use import reports
 from memories.use.report_responses import ReportsResponse, reports_response
 from memories.writing import rescoping, undo, validity
@@ -83,7 +83,7 @@ class MemoryFilter(django_filters.FilterSet):
 
 
 def _rows(caller: Caller) -> QuerySet[MemoryRecord]:
-    return in_scope(caller, Filters(statuses=Status.values, validity=ANY_TIME)).defer("search")
+    return visible_rows(caller, Filters(statuses=Status.values, validity=ANY_TIME)).defer("search")
 
 
 def _items(caller: Caller, rows: Sequence[MemoryRecord]) -> list[MemoryResponse]:

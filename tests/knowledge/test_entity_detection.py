@@ -24,8 +24,8 @@ from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.operations import DismissEntity, Forget, RecallMemories, Remember, Restore, Revise, StoreNote, Supersede
 from memories.responses import detected_response, hit_response, memory_response
 from memories.retrieval import facets
+from memories.retrieval.filters import Filters, visible_rows
 from memories.retrieval.recall import recall
-from memories.retrieval.scope import Filters, in_scope
 from memories.writing import entity_detection
 from memories.writing.bulk_import import remember_many
 from memory_project.models import User
@@ -202,7 +202,7 @@ def test_detected_entities_serve_search_and_context(alice: Caller, bob: Caller) 
         assert found.hits[0].record == record
     assert hit_response(found, found.hits[0])["detected_urns"] == [ORDERS]
     filters = Filters(entity=ORDERS)
-    assert list(in_scope(bob, filters)) == [record]
+    assert list(visible_rows(bob, filters)) == [record]
     assert facets.counts(bob, Filters())["entity"] == [(MART, 1), (ORDERS, 1)]
     attached = attach_memories(bob, Call("query_sql", {"sql": "select 1 from sales.orders"}, {}))
     assert attached is not None

@@ -18,10 +18,10 @@ from foundation.database.queryset_sql import Condition
 from foundation.people.caller import Caller
 from knowledge.context import candidate_memories
 from knowledge.graph.search import graph_reading
-from memories.retrieval import conversation_context, ranking, scope, term_statistics
+from memories.retrieval import conversation_context, filters, ranking, term_statistics
+from memories.retrieval.filters import Filters
 from memories.retrieval.question_features import Cues
 from memories.retrieval.ranking import RecallQuestion
-from memories.retrieval.scope import Filters
 from memories.retrieval.term_statistics import Term
 
 pytestmark = pytest.mark.django_db
@@ -34,16 +34,16 @@ WORDS_ONLY = RecallQuestion(terms=TERMS)
 FREQUENT = RecallQuestion(terms=[Term("refund", 5_000, 1.0), Term("revenu", 6_000, 0.9)])
 
 
-def _scope(caller: Caller) -> Condition:
-    return scope.compiled_scope(caller, Filters())
+def _searched(caller: Caller) -> Condition:
+    return filters.compiled_filters(caller, Filters())
 
 
 STATEMENTS: dict[str, Callable[[Caller], str]] = {
-    "ranking_of_a_small_scope": lambda caller: ranking.statement(_scope(caller), QUESTION, 10, exact=True)[0],
-    "ranking_of_a_large_scope": lambda caller: ranking.statement(_scope(caller), QUESTION, 10, exact=False)[0],
-    "ranking_by_words": lambda caller: ranking.statement(_scope(caller), WORDS_ONLY, 10, exact=True)[0],
-    "ranking_by_frequent_words": lambda caller: ranking.statement(_scope(caller), FREQUENT, 10, exact=False)[0],
-    "turns_around_seeds": lambda caller: conversation_context.around(_scope(caller), QUESTION),
+    "ranking_of_few_rows": lambda caller: ranking.statement(_searched(caller), QUESTION, 10, exact=True)[0],
+    "ranking_of_many_rows": lambda caller: ranking.statement(_searched(caller), QUESTION, 10, exact=False)[0],
+    "ranking_by_words": lambda caller: ranking.statement(_searched(caller), WORDS_ONLY, 10, exact=True)[0],
+    "ranking_by_frequent_words": lambda caller: ranking.statement(_searched(caller), FREQUENT, 10, exact=False)[0],
+    "turns_around_seeds": lambda caller: conversation_context.around(_searched(caller), QUESTION),
     "terms_of_a_query": lambda caller: term_statistics._query_terms_sql("de"),
     "entities_with_a_text": lambda caller: graph_reading.page("%(graph)s", "orders", None)[0],
     "entities_by_name": lambda caller: graph_reading.page("%(graph)s", "", ["orders"])[0],

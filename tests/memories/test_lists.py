@@ -17,7 +17,7 @@ from memories import queries, services
 from memories.models import MemoryRecord
 from memories.operations import Forget, Remember
 from memories.retrieval import facets
-from memories.retrieval.scope import Filters, in_scope
+from memories.retrieval.filters import Filters, visible_rows
 
 pytestmark = pytest.mark.django_db
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -48,7 +48,7 @@ def facts(alice: Caller, bob: Caller, olga: Caller) -> list[MemoryRecord]:
 
 @pytest.mark.parametrize("newest", [True, False])
 def test_pages_return_every_row_once_in_order(alice: Caller, facts: list[MemoryRecord], newest: bool) -> None:
-    rows = in_scope(alice, Filters())
+    rows = visible_rows(alice, Filters())
     rows_read: list[MemoryRecord] = []
     after = ""
     while True:
@@ -65,7 +65,7 @@ def test_pages_return_every_row_once_in_order(alice: Caller, facts: list[MemoryR
 @pytest.mark.parametrize("after", ["nonsense", "2026-01-01T00:00:00Z~nonsense", "~", "\x00~\x00"])
 def test_an_invalid_cursor_is_rejected(alice: Caller, facts: list[MemoryRecord], after: str) -> None:
     with pytest.raises(Invalid) as caught:
-        page(in_scope(alice, Filters()), after)
+        page(visible_rows(alice, Filters()), after)
     assert caught.value.field == "after"
 
 
@@ -86,7 +86,7 @@ def test_facets_count_the_matches_of_each_filter(
         counted = facets.counts(alice, filters)
 
     def matching(**changed: Any) -> list[MemoryRecord]:
-        return list(in_scope(alice, replace(filters, **changed)))
+        return list(visible_rows(alice, replace(filters, **changed)))
 
     expected = {
         "dimension": Counter(row.dimension for row in matching(dimension="")),
@@ -102,18 +102,18 @@ def test_facets_count_the_matches_of_each_filter(
     assert {name: Counter(dict(values)) for name, values in counted.items()} == expected
 
 
-def test_facets_of_a_large_scope_are_lower_bounds_from_its_newest_rows(
+def test_facets_of_many_rows_are_lower_bounds_from_the_newest(
     alice: Caller, facts: list[MemoryRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(facets, "MAX_ROWS", 5)
     counted = facets.counts(alice, Filters())
     assert sum(n for _, n in counted["category"]) == 5
     assert dict(counted["least"]).keys() == facets.FACETS.keys()
-    total = in_scope(alice, Filters()).count()
+    total = visible_rows(alice, Filters()).count()
     assert dict(counted["status"])["active"] == total > 5
     filtered = facets.counts(alice, Filters(category="correction"))
     assert [name for name, _ in filtered["least"]] == ["category"]
-    assert sum(n for _, n in filtered["dimension"]) == in_scope(alice, Filters(category="correction")).count()
+    assert sum(n for _, n in filtered["dimension"]) == visible_rows(alice, Filters(category="correction")).count()
 
 
 def test_hostile_filters_are_treated_as_data(alice: Caller, facts: list[MemoryRecord]) -> None:
@@ -125,7 +125,7 @@ def test_hostile_filters_are_treated_as_data(alice: Caller, facts: list[MemoryRe
 def test_several_counts_need_one_query(
     alice: Caller, facts: list[MemoryRecord], django_assert_num_queries: Any
 ) -> None:
-    rows = in_scope(alice, Filters())
+    rows = visible_rows(alice, Filters())
     with django_assert_num_queries(1):
         counted = queries.capped_counts(all=rows, none=rows.filter(pk__in=[]), tax=rows.filter(tags__contains=["tax"]))
     assert counted["all"] == rows.count()

@@ -19,8 +19,8 @@ from memories.mcp_tools import memory_recall
 from memories.models import MemoryRecord, Passage, Status
 from memories.operations import STRATEGIES, Forget, RecallMemories, Remember, Revise, Share, Supersede
 from memories.retrieval import ranking, term_statistics
+from memories.retrieval.filters import Filters, visible_rows
 from memories.retrieval.recall import Recall, recall
-from memories.retrieval.scope import Filters, in_scope
 
 pytestmark = pytest.mark.django_db
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,sales.orders,PROD)"
@@ -183,10 +183,10 @@ def test_an_admin_recalls_private_memories_of_others(alice: Caller, ada: Caller)
     assert records_of(recall(ada, RecallMemories(query="vouchers expire"))) == [record]
 
 
-def test_word_weights_of_a_large_scope_use_only_its_own_rows(
+def test_word_weights_among_many_rows_come_from_what_the_caller_may_read(
     alice: Caller, olga: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Texts outside the caller's scope change no weight, even if they contain the word often."""
+    """Texts that the caller may not read change no weight, even if they contain the word often."""
     monkeypatch.setattr(ranking, "_estimated_rows", lambda: 100.0)
     settings.RECALL_EXACT_SCAN_ROWS = 0
     for n in range(6):
@@ -234,13 +234,13 @@ def test_a_query_of_common_words_finds_rows_that_contain_all(alice: Caller, sett
 @pytest.mark.parametrize(
     ("rows", "share_of", "small"), [(900, 1_000, True), (5_000, 5_000, False), (5_000, 180_000, True)]
 )
-def test_a_scope_is_scanned_if_it_is_a_small_share_of_all_rows(
+def test_rows_are_scanned_if_they_are_a_small_share_of_all(
     alice: Caller, monkeypatch: pytest.MonkeyPatch, rows: int, share_of: int, small: bool
 ) -> None:
     """The vector index has to skip rows of others, so it is slow for callers who may read only a small share."""
     monkeypatch.setattr(ranking, "_estimated_rows", lambda: float(share_of))
-    monkeypatch.setattr(ranking, "_rows_up_to", lambda scope, limit: min(rows, limit + 1))
-    assert ranking.is_small(condition(in_scope(alice, Filters()))) is small
+    monkeypatch.setattr(ranking, "_rows_up_to", lambda searched, limit: min(rows, limit + 1))
+    assert ranking.is_small(condition(visible_rows(alice, Filters()))) is small
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_rare_words_weigh_more_and_unknown_words_most(alice: Caller, bob: Caller
     assert terms["xylophon"].idf > terms["refund"].idf > terms["sale"].idf
 
 
-def test_a_large_scope_is_searched_by_its_rarest_terms() -> None:
+def test_many_rows_are_searched_by_their_rarest_terms() -> None:
     common = term_statistics.Term("common", 90_000, term_statistics.idf(90_000, 100_000))
     rare = term_statistics.Term("rare", 10, term_statistics.idf(10, 100_000))
     middling = term_statistics.Term("middling", 900, term_statistics.idf(900, 100_000))
@@ -342,7 +342,7 @@ def test_a_large_scope_is_searched_by_its_rarest_terms() -> None:
     "query",
     ["zephyrine beside sales.orders", "zephyrine beside shipmants", "Wo ist die zephyrine und wo sind die orders?"],
 )
-def test_in_a_large_scope_common_words_do_not_hide_a_rare_one(
+def test_among_many_rows_common_words_do_not_hide_a_rare_one(
     query: str, alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Covers an identifier with common parts, a typo of a common word, and a common word of the installation's
@@ -368,7 +368,7 @@ def test_a_rare_name_is_found_despite_a_typo_of_one_letter(alice: Caller) -> Non
         assert records_of(result) == [record], typo
 
 
-def test_similar_words_are_searched_only_in_the_scope_of_the_caller(alice: Caller, olga: Caller) -> None:
+def test_similar_words_are_searched_only_in_what_the_caller_may_read(alice: Caller, olga: Caller) -> None:
     services.remember(alice, Remember(content="Quintessa keeps the ledger of the depot.", visibility="private"))
     services.remember(olga, Remember(content="The ledger of the shop is kept here.", visibility="private"))
     term_statistics.refresh()

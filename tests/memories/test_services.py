@@ -402,10 +402,10 @@ def test_ownership_can_be_moved_and_moved_back(alice: Caller, ada: Caller, fact:
 
 
 def test_expired_memories_are_not_recalled(alice: Caller, fact: MemoryRecord) -> None:
-    from memories.retrieval.scope import Filters, in_scope
+    from memories.retrieval.filters import Filters, visible_rows
 
     MemoryRecord.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-    assert not in_scope(alice, Filters()).exists()
+    assert not visible_rows(alice, Filters()).exists()
 
 
 # -- concurrency ------------------------------------------------------------------------------------------

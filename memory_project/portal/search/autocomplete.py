@@ -23,7 +23,7 @@ from knowledge.catalog import entity_view, name_resolution
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.review import clarifications
-from memories.retrieval.scope import Filters, in_scope
+from memories.retrieval.filters import Filters, visible_rows
 from memory_project.models import User
 
 MAX_OPTIONS = 10  # maximum number of options returned
@@ -67,7 +67,7 @@ def people(caller: Caller, text: str, about: str) -> Sequence[PickerOption]:
 
 def tags(caller: Caller, text: str, about: str) -> Sequence[PickerOption]:
     tag = Func(F("tags"), function="unnest", output_field=TextField())
-    rows = in_scope(caller, Filters()).exclude(tags=[]).order_by().annotate(tag=tag).values_list("tag", flat=True)
+    rows = visible_rows(caller, Filters()).exclude(tags=[]).order_by().annotate(tag=tag).values_list("tag", flat=True)
     matching = [name for name in sorted(set(rows.distinct()[:1_000])) if text.lower() in name.lower()]
     return [PickerOption(name, name) for name in matching[:MAX_OPTIONS]]
 

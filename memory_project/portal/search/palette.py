@@ -22,8 +22,8 @@ from foundation.operations.fields import UNSTORABLE
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from memories.operations import RecallMemories
+from memories.retrieval.filters import Filters
 from memories.retrieval.recall import recall
-from memories.retrieval.scope import Filters
 from memory_project.portal.search import destinations, palette_rows
 from memory_project.portal.search.matching import BEST_TEXT, TEXT_STEP, RowMatch, score
 

@@ -20,7 +20,7 @@ from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from knowledge.insights import queries as curation
 from knowledge.review.queue import Queue
-from memories.retrieval.scope import in_scope
+from memories.retrieval.filters import visible_rows
 from memory_project.accounts import saved_views
 from memory_project.models import SavedView
 from memory_project.portal.memory_list import Browse
@@ -31,7 +31,7 @@ from memory_project.web.error_labels import message_with_label
 
 def _memories(caller: Caller, params: dict[str, str]) -> QuerySet[Any]:
     # The search text of a saved view is ignored. Otherwise every page would run the search to count its hits.
-    return in_scope(caller, Browse.of(caller, params).filters)
+    return visible_rows(caller, Browse.of(caller, params).filters)
 
 
 def _insights(caller: Caller, params: dict[str, str]) -> QuerySet[Any]:

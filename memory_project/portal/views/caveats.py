@@ -21,7 +21,7 @@ from knowledge.context import caveat_waivers
 from knowledge.context.caveats import Caveat, caveats_for
 from knowledge.models import CaveatWaiver
 from knowledge.operations import Reinstate, Waive
-from memories.retrieval.scope import Filters, in_scope
+from memories.retrieval.filters import Filters, visible_rows
 from memory_project.web.error_labels import message_with_label
 
 MAX_SHOWN = 20
@@ -43,7 +43,7 @@ class ShownWaiver:
 
 def upstream_caveats(caller: Caller, urn: str) -> list[ShownCaveat]:
     """Return all caveats that reach an entity and that the caller may read, not only those that may be attached."""
-    found = caveats_for([urn], lambda sources: in_scope(caller, Filters()))[:MAX_SHOWN]
+    found = caveats_for([urn], lambda sources: visible_rows(caller, Filters()))[:MAX_SHOWN]
     return [
         ShownCaveat(caveat, caveat_waivers.may_waive(caller, caveat.record), _urn_of(*caveat.path.target))
         for caveat in found

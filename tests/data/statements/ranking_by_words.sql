@@ -1,12 +1,12 @@
 WITH question AS MATERIALIZED (SELECT %(vector)s::vector AS vector),
-scope AS MATERIALIZED (SELECT id, CASE WHEN search @@ %(words)s::tsquery THEN CASE WHEN search @@ %(term0)s::tsquery THEN 1 ELSE 0 END + CASE WHEN search @@ %(term1)s::tsquery THEN 2 ELSE 0 END ELSE 0::bigint END AS mask FROM memory_records WHERE (("memory_records"."created_by" = %(scope0)s OR ("memory_records"."persona" IN (%(scope1)s) AND "memory_records"."visibility" = %(scope2)s) OR "memory_records"."visibility" = %(scope3)s) AND "memory_records"."status" IN (%(scope4)s) AND ("memory_records"."valid_from" IS NULL OR "memory_records"."valid_from" <= (STATEMENT_TIMESTAMP())) AND ("memory_records"."valid_until" IS NULL OR "memory_records"."valid_until" > (STATEMENT_TIMESTAMP())) AND "memory_records"."condition_ended_at" IS NULL AND ("memory_records"."expires_at" IS NULL OR "memory_records"."expires_at" > (STATEMENT_TIMESTAMP())) AND NOT ("memory_records"."tier" = %(scope5)s)) ),
-masks AS MATERIALIZED (SELECT mask, count(*) AS rows FROM scope GROUP BY mask),
+searched AS MATERIALIZED (SELECT id, CASE WHEN search @@ %(words)s::tsquery THEN CASE WHEN search @@ %(term0)s::tsquery THEN 1 ELSE 0 END + CASE WHEN search @@ %(term1)s::tsquery THEN 2 ELSE 0 END ELSE 0::bigint END AS mask FROM memory_records WHERE (("memory_records"."created_by" = %(searched0)s OR ("memory_records"."persona" IN (%(searched1)s) AND "memory_records"."visibility" = %(searched2)s) OR "memory_records"."visibility" = %(searched3)s) AND "memory_records"."status" IN (%(searched4)s) AND ("memory_records"."valid_from" IS NULL OR "memory_records"."valid_from" <= (STATEMENT_TIMESTAMP())) AND ("memory_records"."valid_until" IS NULL OR "memory_records"."valid_until" > (STATEMENT_TIMESTAMP())) AND "memory_records"."condition_ended_at" IS NULL AND ("memory_records"."expires_at" IS NULL OR "memory_records"."expires_at" > (STATEMENT_TIMESTAMP())) AND NOT ("memory_records"."tier" = %(searched5)s)) ),
+masks AS MATERIALIZED (SELECT mask, count(*) AS rows FROM searched GROUP BY mask),
 counts AS (SELECT sum(rows)::float8 AS total, coalesce(sum(rows) FILTER (WHERE mask & 1 <> 0), 0) AS n0, coalesce(sum(rows) FILTER (WHERE mask & 2 <> 0), 0) AS n1 FROM masks),
 weights AS (SELECT ln(1 + (total - n0 + 0.5) / (n0 + 0.5)) AS i0, ln(1 + (total - n1 + 0.5) / (n1 + 0.5)) AS i1 FROM counts),
 shares AS MATERIALIZED (SELECT *, i0 / (i0 + i1) AS s0, i1 / (i0 + i1) AS s1 FROM weights),
 coverages AS MATERIALIZED (SELECT mask, rows, (CASE WHEN mask & 1 <> 0 THEN s0 ELSE 0 END + CASE WHEN mask & 2 <> 0 THEN s1 ELSE 0 END)::float8 AS coverage FROM masks, shares),
 candidates AS MATERIALIZED (SELECT DISTINCT record_id AS id FROM ((SELECT id FROM (
-    SELECT id FROM scope JOIN coverages USING (mask) WHERE mask = ANY(ARRAY(
+    SELECT id FROM searched JOIN coverages USING (mask) WHERE mask = ANY(ARRAY(
         SELECT mask FROM (
             SELECT mask, coalesce(sum(rows) OVER (
                 ORDER BY coverage DESC RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE GROUP

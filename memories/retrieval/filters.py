@@ -1,4 +1,4 @@
-"""Search scopes: the memories that a caller may see, narrowed by filters."""
+"""The rows of a search: the memories that a caller may see, narrowed by filters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.models.validity import EXPIRED, NOT_YET, is_over, is_to_come, outside, within
 
 QUIET = "quiet"  # value of Filters.attachment: on request only, because nobody used the memory
-SCOPES_KEPT = 1_000  # maximum number of compiled scopes in each cache; a scope takes a few kilobytes
+COMPILED_KEPT = 1_000  # maximum number of compiled conditions in each cache; one takes a few kilobytes
 # Values of Filters.validity besides EXPIRED and NOT_YET: memories that are true now, those that are not, or both
 WITHIN, OUTSIDE, ANY_TIME = "within", "outside", "any"
 RULES: Mapping[str, Callable[[], Q]] = {WITHIN: within, OUTSIDE: outside, EXPIRED: is_over, NOT_YET: is_to_come}
@@ -69,7 +69,7 @@ def _in_force(filters: Filters) -> Q:
     return rule
 
 
-def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
+def visible_rows(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     """Return the memories that the caller may see, that are not due for deletion, and that meet the filters."""
     rows = MemoryRecord.objects.visible_to(caller).filter(_in_force(filters))
     turns = MemoryRecord.objects.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
@@ -104,21 +104,21 @@ def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     return rows
 
 
-def compiled_scope(
-    caller: Caller, filters: Filters, *, exclude_marked_wrong: bool = False, prefix: str = "scope"
+def compiled_filters(
+    caller: Caller, filters: Filters, *, exclude_marked_wrong: bool = False, prefix: str = "searched"
 ) -> Condition:
-    """Compile `in_scope` to SQL, optionally without the memories that the caller has marked as wrong.
+    """Compile `visible_rows` to SQL, optionally without the memories that the caller has marked as wrong.
 
-    `prefix` begins the names of the parameters, so that a statement may have two scopes.
+    `prefix` begins the names of the parameters, so that a statement may have two conditions.
     """
-    return _compiled_scope(_reader(caller), filters, exclude_marked_wrong, prefix)
+    return _compiled_filters(_reader(caller), filters, exclude_marked_wrong, prefix)
 
 
 def compiled_visibility(caller: Caller) -> Condition:
     return _compiled_visibility(_reader(caller))
 
 
-Reader = tuple[str, frozenset[str], bool]  # the part of a Caller that scopes depend on, whatever its connection
+Reader = tuple[str, frozenset[str], bool]  # the part of a Caller that decides what it may see, whatever its connection
 
 
 def _reader(caller: Caller) -> Reader:
@@ -130,17 +130,17 @@ def _caller_of(reader: Reader) -> Caller:
     return Caller(email=email, persona="", personas=personas, is_admin=is_admin)
 
 
-@lru_cache(maxsize=SCOPES_KEPT)
-def _compiled_scope(reader: Reader, filters: Filters, exclude_marked_wrong: bool, prefix: str) -> Condition:
+@lru_cache(maxsize=COMPILED_KEPT)
+def _compiled_filters(reader: Reader, filters: Filters, exclude_marked_wrong: bool, prefix: str) -> Condition:
     caller = _caller_of(reader)
-    rows = in_scope(caller, filters)
+    rows = visible_rows(caller, filters)
     if exclude_marked_wrong:
-        # PostgreSQL runs a subquery with IN once. With EXISTS, it may run the subquery for each row of the scope.
+        # PostgreSQL runs a subquery with IN once. With EXISTS, it may run the subquery for each searched row.
         marked = Feedback.objects.filter(by=caller.email, verdict=Verdict.WRONG)
         rows = rows.exclude(pk__in=marked.values("record"))
     return condition(rows, prefix)
 
 
-@lru_cache(maxsize=SCOPES_KEPT)
+@lru_cache(maxsize=COMPILED_KEPT)
 def _compiled_visibility(reader: Reader) -> Condition:
     return condition(MemoryRecord.objects.visible_to(_caller_of(reader)))
