@@ -195,6 +195,7 @@ def test_without_database_every_channel_responds_within_seconds(served: Served) 
             assert response.headers["Retry-After"] == "5"
         page = httpx2.get(f"{served.url}/", cookies={"sessionid": "x" * 32}, timeout=30)
         assert (page.status_code, page.headers["Retry-After"]) == (503, "5")
+        assert str(served.home) not in response.text + page.text  # the reason is for operators, in the log
         assert served.health()[0] == 503
     finally:
         os.rename(served.home / "postgres" / "taken", served.home / "postgres" / "global")

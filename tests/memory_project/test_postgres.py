@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from memory_project.operating.postgres.base import EmbeddedPostgresAway
 from memory_project.operating.postgres.server import DATABASE, EmbeddedPostgres, EmbeddedPostgresError, others_can_enter
+from memory_project.operating.postgres.server_log import DISK_FULL
 
 
 @pytest.fixture
@@ -154,3 +156,10 @@ def test_a_folder_of_another_account_is_rejected(home: Path) -> None:
     (home / "run").symlink_to(home / "elsewhere")
     with pytest.raises(EmbeddedPostgresError, match="belongs to another account"):
         server.ensure_running()
+
+
+def test_callers_learn_that_the_server_is_away_and_operators_why() -> None:
+    error = EmbeddedPostgresAway("could not open file /srv/commonplace/postgres/global/pg_control")
+    assert "/srv" in str(error)
+    assert "/srv" not in error.message
+    assert "disk is full" in EmbeddedPostgresAway(DISK_FULL).message

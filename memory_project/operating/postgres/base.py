@@ -8,10 +8,12 @@ from typing import Any
 
 import psycopg
 from django.conf import settings
+from django.utils.translation import gettext
 
 from foundation.database.breaker import breaker
 from foundation.database.engine import base
 from memory_project.operating.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
+from memory_project.operating.postgres.server_log import DISK_FULL
 
 
 @cache
@@ -20,11 +22,13 @@ def get_server(home: Path) -> EmbeddedPostgres:
 
 
 class EmbeddedPostgresAway(psycopg.OperationalError):
-    """The embedded server could not be started. `message` is meant for users and operators."""
+    """The embedded server can't be started. `message` is meant for callers, the text of the error for operators."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+    @property
+    def message(self) -> str:
+        if str(self) == DISK_FULL:
+            return gettext("its disk is full; an operator has to free space")
+        return gettext("its server can't be started; the command `doctor` tells an operator why")
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
