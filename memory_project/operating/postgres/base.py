@@ -28,7 +28,7 @@ class EmbeddedPostgresAway(psycopg.OperationalError):
     def message(self) -> str:
         if str(self) == DISK_FULL:
             return gettext("its disk is full; an operator has to free space")
-        return gettext("its server can't be started; the command `doctor` tells an operator why")
+        return gettext("its server can't be started; an operator finds the reason with the command doctor")
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
