@@ -241,6 +241,20 @@ def test_no_test_module_imports_another() -> None:
     assert violations == []
 
 
+def test_browser_tests_wait_for_what_they_assert() -> None:
+    """An `assert` reads a page once, and fails on a busy machine. Playwright's `expect` waits."""
+    readings = {"is_visible", "is_hidden", "is_checked", "count", "inner_text", "input_value", "get_attribute"}
+    violations = [
+        f"{file.name}:{node.lineno} .{node.func.attr}()"
+        for file in sorted((ROOT / "tests" / "e2e").glob("*.py"))
+        for statement in ast.walk(ast.parse(file.read_text()))
+        if isinstance(statement, ast.Assert)
+        for node in ast.walk(statement.test)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in readings
+    ]
+    assert violations == []
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize("write", ["record.save()", "type(record).objects.filter(pk=record.pk).update(content='x')"])
 def test_write_outside_a_service_fails_the_test(fact: MemoryRecord, write: str) -> None:

@@ -113,7 +113,9 @@ def test_typed_text_is_not_restored_for_another_user(sign_in: SignIn) -> None:
     page.goto("/sign-in/?next=/memories/new/")
     sign_in_again(page, "jonas")
     page.wait_for_url("**/memories/new/")
-    assert (page.input_value("#id_content"), page.locator(".draft-offer").count(), drafts(page)) == ("", 0, [])
+    expect(page.locator("#id_content")).to_have_value("")
+    expect(page.locator(".draft-offer")).to_have_count(0)
+    assert drafts(page) == []
 
 
 def test_a_search_continues_after_signing_in_again(sign_in: SignIn) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from playwright.sync_api import expect
 
 from tests.e2e.accessibility import violations
 from tests.e2e.conftest import picture
@@ -125,7 +126,7 @@ def test_texts_stay_texts(show: Show, priya: Connection) -> None:
     priya.call("memory_manage", {"command": "remember", "content": HOSTILE})
     frame = show("memory_recall", {"query": "refunds are free"})
     frame.get_by_text(HOSTILE).wait_for()
-    assert frame.locator("img").count() == 0
+    expect(frame.locator("img")).to_have_count(0)
 
 
 def test_invisible_characters_are_shown_as_code_points(show: Show) -> None:
