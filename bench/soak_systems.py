@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -96,14 +96,11 @@ class Receiver(BaseHTTPRequestHandler):
 @contextmanager
 def running() -> Iterator[Systems]:
     from tests.fake_datahub import Handler, standin  # noqa: PLC0415 - after setup()
+    from tests.http_servers import serving  # noqa: PLC0415 - after setup()
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     over = threading.Event()
-    with tempfile.TemporaryDirectory() as folder, standin() as (url, faults):
-        handbook = Path(folder).resolve()
-        systems = Systems(url, f"http://127.0.0.1:{server.server_port}/", handbook, faults, Handler.store)
+    with tempfile.TemporaryDirectory() as folder, standin() as (catalog, faults), serving(Receiver) as program:
+        systems = Systems(catalog, f"{program}/", Path(folder).resolve(), faults, Handler.store)
         Receiver.systems = systems
         disturbing = threading.Thread(target=systems.disturb, args=[over])
         disturbing.start()
@@ -112,5 +109,3 @@ def running() -> Iterator[Systems]:
         finally:
             over.set()
             disturbing.join()
-            server.shutdown()
-            server.server_close()

@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.fake_datahub_store import KEYS, ErrorResponse, Store, default, patch
+from tests.http_servers import QuietHandler, serving
 
 CONFIG: dict[str, Any] = {
     "noCode": "true",
@@ -49,14 +49,11 @@ class Faults:
     proposals: list[dict[str, Any]] = field(default_factory=list)
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
     faults = Faults()
     store = Store()
     lock = threading.Lock()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
     def do_GET(self) -> None:
         self._answer(self._get)
@@ -270,13 +267,5 @@ def around(store: Store, urn: str, direction: str) -> list[tuple[str, int]]:
 def standin() -> Iterator[tuple[str, Faults]]:
     """Start a fake DataHub with an empty store. Yields its address and its faults."""
     Handler.faults, Handler.store = Faults(), Store()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", Handler.faults
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(Handler) as url:
+        yield url, Handler.faults

@@ -5,18 +5,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
+
+from tests.http_servers import QuietHandler, serving
 
 CLIENT = "commonplace"
 
@@ -74,7 +74,7 @@ class FakeIssuer:
 def serve() -> Iterator[FakeIssuer]:
     issuer = FakeIssuer()
 
-    class Answers(BaseHTTPRequestHandler):
+    class Answers(QuietHandler):
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
             answer = None if issuer.is_away else issuer.answer(urlsplit(self.path).path, parse_qs(body))
@@ -85,14 +85,5 @@ def serve() -> Iterator[FakeIssuer]:
 
         do_POST = do_GET
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    issuer.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield issuer
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Answers) as issuer.url:
+        yield issuer

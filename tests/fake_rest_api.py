@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests import http_servers
 
 
 def book(number: int) -> dict[str, Any]:
@@ -59,15 +60,10 @@ class Api:
         self.books = {str(n): book(n) for n in range(count)}
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(http_servers.QuietHandler):
     protocol_version = "HTTP/1.1"
 
-    @property
-    def api(self) -> Api:
-        return self.server.api  # type: ignore[attr-defined,no-any-return]
-
-    def log_message(self, *args: Any) -> None:
-        pass
+    api: Api
 
     def _begin(self) -> tuple[list[str], dict[str, str]]:
         api = self.api
@@ -181,13 +177,5 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(api: Api) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.api = api  # type: ignore[attr-defined]
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with http_servers.serving(type("Own", (Handler,), {"api": api})) as url:
+        yield url

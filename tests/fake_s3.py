@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from analysis.models import DeclaredSource
+from tests import http_servers
 
 DECLARATION = """
 kind = "s3"
@@ -20,7 +19,7 @@ read_personas = ["sales"]
 """
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(http_servers.QuietHandler):
     protocol_version = "HTTP/1.1"
     files: Mapping[str, bytes]  # by key
 
@@ -54,9 +53,6 @@ class Handler(BaseHTTPRequestHandler):
         if self.command == "GET":
             self.wfile.write(body)
 
-    def log_message(self, *arguments: object) -> None:
-        pass
-
 
 @contextmanager
 def serving(files: Mapping[str, bytes]) -> Iterator[DeclaredSource]:
@@ -66,9 +62,5 @@ def serving(files: Mapping[str, bytes]) -> Iterator[DeclaredSource]:
         pass
 
     Own.files = files
-    with ThreadingHTTPServer(("127.0.0.1", 0), Own) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        declaration = DECLARATION.format(endpoint=f"http://127.0.0.1:{server.server_port}")
-        yield DeclaredSource.objects.create(name="lake", declaration=declaration)
-        server.shutdown()
+    with http_servers.serving(Own) as url:
+        yield DeclaredSource.objects.create(name="lake", declaration=DECLARATION.format(endpoint=url))

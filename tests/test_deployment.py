@@ -6,8 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 import yaml
 
 from memory_project import probe
+from tests.http_servers import QuietHandler, serving
 
 ROOT = Path(__file__).resolve().parent.parent
 MANIFESTS = ROOT / "deploy" / "kubernetes"
@@ -141,22 +140,16 @@ def test_the_image_runs_without_root_and_checks_its_health() -> None:
 def test_the_probe_of_the_image(status: int, is_well: bool) -> None:
     hosts = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             hosts.append(self.headers["Host"])
             self.send_response(status)
             self.end_headers()
 
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    port = str(server.server_address[1])
-    assert (probe.failure(port, "https://commonplace.example.org") == "") is is_well
+    with serving(Handler) as url:
+        port = url.rpartition(":")[2]
+        assert (probe.failure(port, "https://commonplace.example.org") == "") is is_well
     assert hosts == ["commonplace.example.org"]  # the only name that is accepted under all settings
-    server.shutdown()
-    server.server_close()
     assert probe.failure(port, "") != ""
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,7 @@ from foundation.operations.errors import Degraded, Invalid, LimitReached
 from foundation.people.caller import OPERATE, Caller
 from foundation.work import progress
 from memory_project.models import User
+from tests.http_servers import QuietHandler, serving
 
 pytestmark = pytest.mark.django_db
 
@@ -436,7 +435,7 @@ def test_a_missing_variable_of_a_source_is_named(
 # -- Trino ---------------------------------------------------------------------------------------------------
 
 
-class Coordinator(BaseHTTPRequestHandler):
+class Coordinator(QuietHandler):
     """Fake Trino coordinator: accepts a statement, then serves pages until there is no `nextUri`."""
 
     statements: list[tuple[str, str]] = []
@@ -479,22 +478,16 @@ class Coordinator(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def log_message(self, *args: Any) -> None:
-        pass
-
 
 @pytest.fixture
 def trino() -> Iterator[None]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Coordinator)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://reader@127.0.0.1:{server.server_port}/hive/sales"
-    DeclaredSource.objects.create(
-        name="lake", declaration=f'kind = "sql"\nengine = "trino"\nurl = "{url}"\nread_personas = ["sales"]\n'
-    )
     Coordinator.statements.clear()
-    yield
-    server.shutdown()
-    server.server_close()
+    with serving(Coordinator) as address:
+        url = address.replace("http://", "http://reader@") + "/hive/sales"
+        DeclaredSource.objects.create(
+            name="lake", declaration=f'kind = "sql"\nengine = "trino"\nurl = "{url}"\nread_personas = ["sales"]\n'
+        )
+        yield
 
 
 def test_trino_is_queried_over_its_protocol(alice: Caller, trino: None) -> None:

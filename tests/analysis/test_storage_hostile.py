@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from http.server import ThreadingHTTPServer
 
 import pytest
 
@@ -17,6 +15,7 @@ from analysis.storage import s3
 from analysis.storage.mcp_tools import object_info, object_list, object_read
 from foundation.operations.errors import DomainError, Invalid, NotFound
 from foundation.people.caller import Caller
+from tests.http_servers import QuietHandler, serving
 
 pytestmark = pytest.mark.django_db
 
@@ -41,7 +40,7 @@ ERROR = (
 )
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
     answer: Callable[[Handler], None]
     paths: list[str]
@@ -61,9 +60,6 @@ class Handler(BaseHTTPRequestHandler):
         if self.command == "GET":
             self.wfile.write(data)
 
-    def log_message(self, *arguments: Any) -> None:
-        pass
-
 
 @pytest.fixture
 def handler(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Handler]]:
@@ -73,14 +69,9 @@ def handler(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Handler]
     monkeypatch.setenv("SOURCE_LAKE_KEY", KEY)
     monkeypatch.setenv("SOURCE_LAKE_SECRET", SECRET)
     monkeypatch.setattr(s3, "MAX_PAUSE_S", 0.01)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Own) as server:
-        server.daemon_threads = True
-        server.handle_error = lambda *arguments: None  # type: ignore[method-assign]  # clients give up
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        endpoint = f"http://127.0.0.1:{server.server_port}"
+    with serving(Own) as endpoint:
         DeclaredSource.objects.create(name="lake", declaration=DECLARATION.format(endpoint=endpoint))
         yield Own
-        server.shutdown()
 
 
 def reply(status: int, body: bytes | str = b"", **headers: str) -> Callable[[Handler], None]:

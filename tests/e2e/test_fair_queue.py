@@ -13,7 +13,6 @@ import time
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from mcp.shared.exceptions import MCPError
 from memory_project.web.request_limits import HEADERS_WITHIN_S
 from tests.e2e.prepared_homes import prepared_home
 from tests.e2e.processes import ROOT, command, environment
+from tests.http_servers import QuietHandler, serving
 
 PEOPLE = "greedy@example.org", "patient@example.org"
 MAKE = """
@@ -37,7 +37,7 @@ for email in %r:
 """
 
 
-class Hanging(BaseHTTPRequestHandler):
+class Hanging(QuietHandler):
     """An embedding server that accepts requests and never responds."""
 
     release = threading.Event()
@@ -45,22 +45,13 @@ class Hanging(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.release.wait(60)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
 
 @contextmanager
 def hanging_embedder() -> Iterator[str]:
     Hanging.release = threading.Event()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hanging)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/v1"
-    Hanging.release.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Hanging) as url:
+        yield f"{url}/v1"
+        Hanging.release.set()
 
 
 class Served:

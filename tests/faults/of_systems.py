@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from contextlib import ExitStack
 
 from tests.faults.installation import Installation
 from tests.faults.table import fault
 from tests.faults.workload import Workload
+from tests.http_servers import QuietHandler, serving
 
 
-class Upstream(BaseHTTPRequestHandler):
+class Upstream(QuietHandler):
     """A server that answers in halves or not at all."""
 
     hangs = False
@@ -31,20 +31,15 @@ class Upstream(BaseHTTPRequestHandler):
 
     do_GET = do_POST
 
-    def log_message(self, format: str, *arguments: Any) -> None:
-        pass
-
 
 class Hanging(Upstream):
     hangs = True
 
 
 def _serve(place: Installation, handler: type[Upstream]) -> str:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    place.on_exit.append(server.shutdown)
-    return f"http://127.0.0.1:{server.server_port}"
+    server = ExitStack()
+    place.on_exit.append(server.close)
+    return server.enter_context(serving(handler))
 
 
 def with_half_answers(place: Installation) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import shutil
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from foundation.people.caller import system_caller
 from memory_project.accounts.tokens import create_token
 from memory_project.models import User
 from tests.e2e.conftest import ARGUMENTS, NAMES
+from tests.http_servers import QuietHandler, serving
 from tests.memory_project.conftest import http
 
 __all__ = ["http"]
@@ -37,23 +37,17 @@ async ([address, token]) => {
 """
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *arguments: Any) -> None:
-        pass
+class Quiet(QuietHandler, SimpleHTTPRequestHandler):
+    """Serves files."""
 
 
 @pytest.fixture
 def pages(tmp_path: Path) -> Iterator[list[str]]:
     """The addresses of two web servers, each with one empty page."""
     (tmp_path / "index.html").write_text("<!doctype html><title>A page</title>")
-    serve = functools.partial(Quiet, directory=str(tmp_path))
-    servers = [ThreadingHTTPServer(("127.0.0.1", 0), serve) for _ in range(2)]
-    for server in servers:
-        threading.Thread(target=server.serve_forever).start()
-    yield [f"http://127.0.0.1:{server.server_port}" for server in servers]
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    files = functools.partial(Quiet, directory=str(tmp_path))
+    with serving(files) as first, serving(files) as second:
+        yield [first, second]
 
 
 @pytest.fixture

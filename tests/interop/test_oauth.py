@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -12,6 +10,7 @@ import httpx
 import pytest
 
 from tests.e2e.conftest import picture
+from tests.http_servers import QuietHandler, serving
 from tests.interop.conftest import Site
 from tests.oauth_client import CHALLENGE, VERIFIER
 
@@ -23,22 +22,14 @@ LIST_TOOLS = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 def app() -> Iterator[str]:
     """Listen like a desktop application for the redirect. Yields the redirect address."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
             self.wfile.write(b"You can close this window.")
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/callback"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Handler) as url:
+        yield f"{url}/callback"
 
 
 def register(site: str, app: str) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -17,6 +15,7 @@ from foundation.people.caller import Caller
 from memory_project.mcp.gateway import registry as upstreams
 from tests.fake_datahub import Faults, Handler
 from tests.fake_datahub_store import Store
+from tests.http_servers import serving
 from tests.interop import registry
 from tests.interop.registry import ForeignClient
 from tests.knowledge.conftest import ORDERS, small_catalog_aspects
@@ -130,17 +129,14 @@ def test_datahubs_server_answers_about_an_entity(installed: ForeignClient, decla
     Handler.faults, Handler.store = Faults(), Store()
     for urn, aspect, value in small_catalog_aspects():
         Handler.store.put(urn, aspect, value)
-    gms = ThreadingHTTPServer(("127.0.0.1", 0), AnsweringHandler)
-    Thread(target=gms.serve_forever, daemon=True).start()
-    address = f'{{ DATAHUB_GMS_URL = "http://127.0.0.1:{gms.server_port}", DATAHUB_TELEMETRY_ENABLED = "false" }}'
-    declare(str(installed.folder / "bin" / "mcp-server-datahub"), environment=address)
 
     async def action(client: Any) -> Any:
         await listed(client, "other_get_entities")
         return await client.call_tool("other_get_entities", {"urns": [ORDERS]})
 
-    result = as_caller(alice, action)
-    gms.shutdown()
-    gms.server_close()
+    with serving(AnsweringHandler) as gms:
+        address = f'{{ DATAHUB_GMS_URL = "{gms}", DATAHUB_TELEMETRY_ENABLED = "false" }}'
+        declare(str(installed.folder / "bin" / "mcp-server-datahub"), environment=address)
+        result = as_caller(alice, action)
     assert not result.is_error
     assert ORDERS in texts(result)[0]

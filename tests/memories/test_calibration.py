@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from pathlib import Path
 from random import Random
@@ -22,6 +20,7 @@ from foundation.people.caller import Caller
 from memories.models import MemoryRecord
 from memory_project.operating.doctor import machine_facts, recall
 from memory_project.operating.doctor.findings import FindingState
+from tests.http_servers import QuietHandler, serving
 from tests.memories.facts import remember
 
 UNRELATED = ["Revenue excludes refunds.", "Parcels leave before noon."]
@@ -30,7 +29,7 @@ NARROW = "narrow"
 CENTER = np.full(384, 60.0 / 384**0.5, dtype=np.float32)  # longer than the vectors of the texts
 
 
-class NarrowServer(BaseHTTPRequestHandler):
+class NarrowServer(QuietHandler):
     """An embedding server whose vectors all point in nearly the same direction, as those of many models do."""
 
     def do_POST(self) -> None:
@@ -43,22 +42,14 @@ class NarrowServer(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(payload)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
 
 @pytest.fixture
 def narrow(settings: Any, tmp_path: Path) -> Iterator[None]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), NarrowServer)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
     settings.EMBEDDING_PROVIDER, settings.EMBEDDING_MODEL = "openai", NARROW
-    settings.EMBEDDING_URL = f"http://127.0.0.1:{server.server_port}/v1"
     settings.COMMONPLACE_HOME = tmp_path
-    yield
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(NarrowServer) as url:
+        settings.EMBEDDING_URL = f"{url}/v1"
+        yield
 
 
 def run(calibrate: str) -> str:

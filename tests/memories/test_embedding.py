@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from foundation import embedding
 from foundation.embedding import EmbedderUnavailable, minilm
 from foundation.embedding.providers import Deterministic, OpenAICompatible
+from tests.http_servers import QuietHandler, serving
 
 TEXTS = [
     "Revenue excludes refunds.",
@@ -80,7 +80,7 @@ def test_vectors_of_another_length_than_the_column_are_rejected(settings: Any) -
         embedding.embed_query("x")
 
 
-class Stub(BaseHTTPRequestHandler):
+class Stub(QuietHandler):
     """An embedding server that responds as configured."""
 
     status = 200
@@ -97,20 +97,12 @@ class Stub(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(payload)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
 
 @pytest.fixture
 def server() -> Iterator[str]:
     Stub.status, Stub.vector, Stub.bodies = 200, [3.0, 4.0], []
-    http_server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
-    thread = threading.Thread(target=http_server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{http_server.server_port}/v1/"
-    http_server.shutdown()
-    thread.join()
-    http_server.server_close()
+    with serving(Stub) as url:
+        yield f"{url}/v1/"
 
 
 def client(url: str) -> OpenAICompatible:

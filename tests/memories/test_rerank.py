@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 import pytest
@@ -17,17 +15,15 @@ from memories import services
 from memories.operations import RecallMemories, Remember
 from memories.retrieval import rerank
 from memories.retrieval.recall import recall
+from tests.http_servers import QuietHandler, serving
 
 pytestmark = pytest.mark.django_db
 FIRST, LATE = "The orders close at ten, orders close.", "Orders that are late wait for Monday."
 
 
-class Stub(BaseHTTPRequestHandler):
+class Stub(QuietHandler):
     delay_s: ClassVar[float] = 0.0
     bodies: ClassVar[list[dict[str, Any]]] = []
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -47,16 +43,11 @@ def endpoint(alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch) -> I
         services.remember(alice, Remember(content=text))
     monkeypatch.setattr(rerank, "_breaker", ModelBreaker())
     Stub.delay_s, Stub.bodies = 0.0, []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
     settings.RECALL_MIN_SCORE = 0.0  # both texts are candidates
     settings.RERANK_PROVIDER, settings.RERANK_MODEL = "http", "judge"
-    settings.RERANK_URL, settings.RERANK_TIMEOUT_S = f"http://127.0.0.1:{server.server_port}", 5.0
-    yield
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    settings.RERANK_TIMEOUT_S = 5.0
+    with serving(Stub) as settings.RERANK_URL:
+        yield
 
 
 def test_reranking_changes_the_order_and_is_reported(alice: Caller, endpoint: None) -> None:

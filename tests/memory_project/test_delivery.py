@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import delivery as bench
 import delivery_answers
 import delivery_others
+
+from tests.http_servers import QuietHandler, serving
 
 SAMPLE = 12
 FLOOR = 10
@@ -102,7 +102,7 @@ def test_an_outsider_gets_nothing(alice: Caller, olga: Caller, traps: list[bench
 # -- a language model -----------------------------------------------------------------------------------------
 
 
-class Model(BaseHTTPRequestHandler):
+class Model(QuietHandler):
     """Answers rightly if it was given the memory, and repeats the first attempt otherwise."""
 
     trap: bench.Trap
@@ -116,19 +116,13 @@ class Model(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *parts: object) -> None:
-        pass
-
 
 @pytest.fixture
 def model(settings: Any, traps: list[bench.Trap]) -> Iterator[type[Model]]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    settings.ENRICHMENT_URL, settings.ENRICHMENT_MODEL = f"http://127.0.0.1:{server.server_port}/v1", "stand-in"
     Model.trap = next(trap for trap in traps if trap.right_sql)
-    yield Model
-    server.shutdown()
-    server.server_close()
+    with serving(Model) as url:
+        settings.ENRICHMENT_URL, settings.ENRICHMENT_MODEL = f"{url}/v1", "stand-in"
+        yield Model
 
 
 @pytest.mark.django_db

@@ -8,13 +8,11 @@ import smtplib
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +52,7 @@ from memory_project.operating.postgres.server import APPLICATION
 from memory_project.operating.shared import secret_key_check, shared_files
 from memory_project.operating.shared.models import InstallationFact
 from tests.conftest import person
+from tests.http_servers import QuietHandler, serving
 from tests.pages import browser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -236,7 +235,7 @@ def test_disks_and_backups(settings: Any, tmp_path: Path, monkeypatch: pytest.Mo
 def answering(status: int, body: bytes = b"[]") -> Iterator[str]:
     """Serve a system that answers every request with this status and body."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             self.send_response(status)
             self.end_headers()
@@ -244,16 +243,8 @@ def answering(status: int, body: bytes = b"[]") -> Iterator[str]:
 
         do_GET = do_POST
 
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(Handler) as url:
+        yield url
 
 
 @pytest.fixture

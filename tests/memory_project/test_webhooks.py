@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,6 +38,7 @@ from memory_project.notifications.webhooks import endpoints, posting, sending, s
 from memory_project.notifications.webhooks.events import KINDS, TEST, emit
 from memory_project.notifications.webhooks.models import Delivery, DeliveryState, Endpoint, Event
 from memory_project.notifications.webhooks.operations import CreateEndpoint, UpdateEndpoint
+from tests.http_servers import QuietHandler, serving
 from tests.queued_tasks import run_queued_tasks
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +49,7 @@ def server() -> Iterator[Any]:
     """A receiver that records requests, and responds with `status`, slowly if `drips` is set."""
     state = SimpleNamespace(url="", requests=[], status=200, drips=False)
 
-    class Receiver(BaseHTTPRequestHandler):
+    class Receiver(QuietHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             state.requests.append(SimpleNamespace(headers=dict(self.headers), body=body, data=json.loads(body)))
@@ -64,20 +63,9 @@ def server() -> Iterator[Any]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, *arguments: object) -> None:
-            """Print nothing."""
-
-    class Server(ThreadingHTTPServer):
-        request_queue_size = 50  # connections that wait to be accepted
-
-    server = Server(("127.0.0.1", 0), Receiver)
-    state.url = f"http://127.0.0.1:{server.server_port}/hook"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield state
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Receiver) as url:
+        state.url = f"{url}/hook"
+        yield state
 
 
 @pytest.fixture

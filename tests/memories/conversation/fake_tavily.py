@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
+from tests.http_servers import QuietHandler, serving
 
-class Tavily(BaseHTTPRequestHandler):
+
+class Tavily(QuietHandler):
     response: tuple[int, Any] = (200, {})
     requests: list[tuple[str, str, Any]] = []
 
@@ -25,17 +25,10 @@ class Tavily(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    def log_message(self, *parts: object) -> None:
-        pass
-
 
 @pytest.fixture
 def tavily(settings: Any) -> Iterator[type[Tavily]]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Tavily)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    settings.TAVILY_URL, settings.TAVILY_API_KEY = f"http://127.0.0.1:{server.server_port}", "tvly-key"
-    settings.TAVILY_TIMEOUT_S = 2.0
+    settings.TAVILY_API_KEY, settings.TAVILY_TIMEOUT_S = "tvly-key", 2.0
     Tavily.requests = []
-    yield Tavily
-    server.shutdown()
-    server.server_close()
+    with serving(Tavily) as settings.TAVILY_URL:
+        yield Tavily

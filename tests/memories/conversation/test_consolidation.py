@@ -7,11 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from memories.conversation.consolidation import classification, enrichment, merg
 from memories.conversation.models import MergeProposal
 from memories.models import IndexJob, MemoryRecord, Passage, Status, Tier
 from memories.models.index_job import JobStatus
+from tests.http_servers import QuietHandler, serving
 from tests.mcp_client import environment
 from tests.memories.conversation.conftest import LONG, call, long_term_memory, store_turns
 
@@ -123,7 +122,7 @@ def test_a_memory_with_another_fact_is_neither_strengthened_nor_merged(
 # -- a language model ---------------------------------------------------------------------------------------
 
 
-class Model(BaseHTTPRequestHandler):
+class Model(QuietHandler):
     replies: list[Any] = []
 
     def do_POST(self) -> None:
@@ -137,19 +136,13 @@ class Model(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *parts: object) -> None:
-        pass
-
 
 @pytest.fixture
 def model(settings: Any) -> Iterator[type[Model]]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    settings.ENRICHMENT_URL, settings.ENRICHMENT_MODEL = f"http://127.0.0.1:{server.server_port}/v1", "stand-in"
     Model.replies = []
-    yield Model
-    server.shutdown()
-    server.server_close()
+    with serving(Model) as url:
+        settings.ENRICHMENT_URL, settings.ENRICHMENT_MODEL = f"{url}/v1", "stand-in"
+        yield Model
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.http_servers import QuietHandler, serving
 
 TEXT = "<commonplace-memories>\nrevenue excludes refunds (ana@example.org, 2026-03-01)\n</commonplace-memories>"
 
@@ -33,10 +34,7 @@ class HookServer:
 def hook_server() -> Iterator[HookServer]:
     server = HookServer()
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *args: Any) -> None:
-            pass
-
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             server.requests.append((self.path, self.headers["Authorization"], None))
             self.answer({"email": "ana@example.org"})
@@ -61,15 +59,8 @@ def hook_server() -> Iterator[HookServer]:
             self.end_headers()
             self.wfile.write(content[: len(content) // 2] if server.failure == "halved" else content)
 
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    httpd.daemon_threads = True
-    thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    server.url = f"http://127.0.0.1:{httpd.server_port}"
-    try:
-        yield server
-    finally:
-        server.released.set()
-        httpd.shutdown()
-        httpd.server_close()
-        thread.join()
+    with serving(Handler) as server.url:
+        try:
+            yield server
+        finally:
+            server.released.set()

@@ -6,9 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -24,6 +22,7 @@ from memories.models import MemoryRecord
 from memory_project.exchange.subscriptions import addresses, dbt, files, git
 from memory_project.exchange.subscriptions.models import RunState, Subscription, SubscriptionItem, SubscriptionRun
 from memory_project.models import User
+from tests.http_servers import QuietHandler, serving
 from tests.memory_project.subscriptions.conftest import REFUNDS, commit, memory_of, subscribe
 from tests.memory_project.subscriptions.conftest import git as run_git
 
@@ -117,21 +116,15 @@ def redirecting() -> Iterator[str]:
     """A server that redirects every request to another server of this machine."""
     requests: list[str] = []
 
-    class Redirect(BaseHTTPRequestHandler):
+    class Redirect(QuietHandler):
         def do_GET(self) -> None:
             requests.append(self.path)
             self.send_response(302)
-            self.send_header("Location", f"http://127.0.0.1:{server.server_port}/inner{self.path}")
+            self.send_header("Location", f"{url}/inner{self.path}")
             self.end_headers()
 
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Redirect)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://localhost:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(Redirect) as url:
+        yield url.replace("127.0.0.1", "localhost")
     assert requests
     assert not [path for path in requests if path.startswith("/inner")]
 
