@@ -40,7 +40,7 @@ def faults(client: ForeignClient) -> dict[str, dict[str, str]]:
 def test_every_tool_converts(installed: ForeignClient, converter: str) -> None:
     by_tool = faults(installed)[converter]
     failed = {name: fault for name, fault in by_tool.items() if fault}
-    tools = enabled_tools(["all"])
+    tools = advertised_tools(enabled_tools(["all"]))
     assert len(by_tool) == len(tools)
     # The Agents SDK keeps tools with objects of any properties out of strict mode, and offers them without it.
     lenient = {tool.name for tool in tools if has_open_object(tool.input_schema)} if "agents" in converter else set()
