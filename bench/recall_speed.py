@@ -6,7 +6,7 @@
 `one`: one owner has all memories. Prints p50 and p95 of:
 
 - embedding the query alone
-- the SQL alone: the exact cosine top ten of that scope
+- the SQL alone: the exact cosine top ten of the rows searched
 - recall through stdio, with plain ranking and with conversation context (the memories are turns of conversations)
 - a write through stdio
 - the first tools/list of a new process, against importing Django and the SDK alone
@@ -315,12 +315,13 @@ def index_recall(people: dict[str, Any], queries: list[str]) -> None:
     from memories.retrieval.ranking import is_small  # noqa: PLC0415 - after setup()
 
     for name, caller in people.items():
-        scope = condition(visible_rows(caller, Filters()))
-        small, shares = is_small(scope), []
+        searched = condition(visible_rows(caller, Filters()))
+        small, shares = is_small(searched), []
         for query in queries:
             vectors, _ = embedding.embed([query])
-            best = set(list(nearest_records(scope, vectors, exact=True))[:10])
-            shares.append(len(best & set(list(nearest_records(scope, vectors, exact=small))[:10])) / max(len(best), 1))
+            best = set(list(nearest_records(searched, vectors, exact=True))[:10])
+            found = set(list(nearest_records(searched, vectors, exact=small))[:10])
+            shares.append(len(best & found) / max(len(best), 1))
         method = "scan" if small else "index"
         count = visible_rows(caller, Filters()).count()
         print(f"  recall@10 of {name} ({count:,}, {method}): {statistics.fmean(shares):.3f}")

@@ -71,7 +71,7 @@ class CheckSummary:
 
 @dataclass(frozen=True)
 class StaleCause:
-    """Reason for which a memory stays stale after the reason for its status has gone."""
+    """A second reason to keep a memory stale, once the first one has gone."""
 
     by: str  # who marks it stale, in the history
     reason: str
