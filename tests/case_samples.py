@@ -22,6 +22,7 @@ from memories.operations import Erase, MarkFeedback, Remember
 from memories.writing import erasure, feedback
 from memory_project.mcp.gateway import pins, registry
 from memory_project.mcp.gateway.models import DeclaredUpstream, PinnedTool, PinState
+from tests.knowledge.conftest import column, put
 
 COUNT = 3
 URN = "urn:li:dataset:(urn:li:dataPlatform:duckdb,inbox.table_{n},PROD)"
@@ -54,15 +55,15 @@ def suggestions(person: Caller, colleague: Caller) -> list[str]:
 
 
 def questions(person: Caller, colleague: Caller) -> list[str]:
+    urns = [URN.format(n=n) for n in range(COUNT)]
+    for urn in urns:  # without a description: workers close questions about entities of which nothing is missing
+        put(urn, "schemaMetadata", {"fields": [column("id")]})
     with identity.service("debt"):
         rows = [
-            InterviewQuestion.objects.update_or_create(
-                owner=person.email,
-                urn=URN.format(n=n),
-                reason="no_description",
-                defaults={"asked_by": colleague.email, "state": "open"},
-            )[0]
-            for n in range(COUNT)
+            InterviewQuestion.objects.create(
+                owner=person.email, urn=urn, reason="no_description", asked_by=colleague.email, state="open"
+            )
+            for urn in urns
         ]
     return [case_id(row) for row in rows]
 

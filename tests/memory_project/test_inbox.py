@@ -10,6 +10,7 @@ import pytest
 from django.template.loader import get_template
 from django.test import Client
 from django.urls import reverse
+from django.utils.module_loading import import_string
 
 from foundation.cases import decisions, kinds, pages
 from foundation.cases.decisions import DecideCases, UndoVerdicts
@@ -23,6 +24,7 @@ from memories.operations import Forget, MarkFeedback, Remember, Revise, Supersed
 from memories.writing import feedback
 from memory_project.models import AuditEvent, User
 from memory_project.portal.context_processors import Navigation
+from memory_project.schedules import schedules
 from tests.case_samples import COUNT, SAMPLES
 from tests.pages import browser, give, inbox, take_back, text
 from tests.rest_client import client, post
@@ -94,6 +96,15 @@ def test_a_case_is_decided_undone_and_decided_with_others(
     assert waiting(admin, name) == []
     decisions.undo(admin, UndoVerdicts.read({"kind": name, "undo": outcome.undo_tokens}))
     assert set(waiting(admin, name)) == set(ids)
+
+
+@pytest.mark.django_db
+def test_scheduled_tasks_leave_the_samples_waiting(admin: Caller, alice: Caller) -> None:
+    """Tests in a browser need cases that stay while a worker runs beside them."""
+    made = {name: set(sample.make(admin, alice)) for name, sample in SAMPLES.items()}
+    for function, _ in schedules().values():
+        import_string(function)()
+    assert {name: set(waiting(admin, name)) for name in SAMPLES} == made
 
 
 @KINDS
