@@ -489,6 +489,7 @@ LOGGING = {
     "loggers": {
         "django.request": {"filters": ["refusals"]},
         "psycopg.pool": {"filters": ["seldom"]},  # each of its threads warns while the database is away
+        "memory_project.operating.postgres.base": {"filters": ["seldom"]},  # each call that finds it away
         "axes": {"level": "ERROR"},  # sign-in attempts are in the audit log
         # below these levels they log statements with their values, messages with their texts, and URLs
         **{name: {"level": "INFO"} for name in ("django.db.backends", "mcp", "sse_starlette", "botocore", "datahub")},

@@ -186,7 +186,10 @@ def test_without_database_every_channel_responds_within_seconds(served: Served) 
             assert response.headers["Retry-After"] == "5"
         page = httpx2.get(f"{served.url}/", cookies={"sessionid": "x" * 32}, timeout=30)
         assert (page.status_code, page.headers["Retry-After"]) == (503, "5")
-        assert str(served.home) not in response.text + page.text  # the reason is for operators, in the log
+        assert str(served.home) not in response.text + page.text  # the reason is for operators
+        reasons = [line for line in (served.home / "serve.log").read_text().splitlines() if "can't be started" in line]
+        assert reasons
+        assert all(str(served.home) in line for line in reasons)
         assert served.health()[0] == 503
     finally:
         os.rename(served.home / "postgres" / "taken", served.home / "postgres" / "global")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from foundation.database.breaker import breaker
 from foundation.database.engine import base
 from memory_project.operating.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 from memory_project.operating.postgres.server_log import DISK_FULL
+
+log = logging.getLogger(__name__)
 
 
 @cache
@@ -39,5 +42,6 @@ class DatabaseWrapper(base.DatabaseWrapper):
             if get_server(settings.COMMONPLACE_HOME).ensure_running():
                 breaker.note(None)  # the attempts that failed were before this start
         except EmbeddedPostgresError as error:
+            log.error("the embedded PostgreSQL can't be started: %s", error)
             raise EmbeddedPostgresAway(str(error)) from error
         return super().get_new_connection(conn_params)
