@@ -39,7 +39,7 @@ def readable(caller: Caller, rows: QuerySet[Row]) -> QuerySet[Row]:
 def contradictions(caller: Caller) -> QuerySet[Contradiction]:
     """Return the contradictions that are open for the caller, newest first."""
     rows = unsettled(readable(caller, Contradiction.objects.select_related("first", "second")))
-    own = Settlement.objects.filter(_same_pair(), by=caller.email, state=SettlementState.PROPOSED)
+    own = standing_verdicts().filter(by=caller.email, state=SettlementState.PROPOSED)
     return rows.exclude(Exists(own)).defer("first__search", "second__search")
 
 
@@ -49,15 +49,15 @@ def unsettled(rows: QuerySet[Contradiction]) -> QuerySet[Contradiction]:
     rows = rows.filter(Q(second__isnull=True) | Q(second__status=Status.ACTIVE, second__content_key=F("second_key")))
     differ = ~Q(first__scope="") & ~Q(second__scope="") & ~Q(first__scope=F("second__scope"))
     rows = rows.exclude(Q(second__isnull=False) & differ)
-    return rows.exclude(Exists(Settlement.objects.filter(_same_pair(), _counts())))
+    return rows.exclude(Exists(standing_verdicts().filter(_counts())))
 
 
-def _same_pair() -> Q:
-    """Return the condition for standing settlements of the outer query's contradiction."""
+def standing_verdicts() -> QuerySet[Settlement]:
+    """Return the verdicts on the outer query's contradiction that nobody has undone."""
     same = Q(first=OuterRef("first"), first_key=OuterRef("first_key"), second_key=OuterRef("second_key"))
     with_memory = Q(second__isnull=False, second=OuterRef("second"))
     with_catalog = Q(second__isnull=True, urn=OuterRef("urn"), column=OuterRef("column"))
-    return same & Q(undone_at__isnull=True) & (with_memory | with_catalog)
+    return Settlement.objects.filter(same & (with_memory | with_catalog), undone_at__isnull=True)
 
 
 def _counts() -> Q:

@@ -19,7 +19,7 @@ from django.utils import timezone
 from foundation.database import identity
 from foundation.database.queryset_sql import condition
 from knowledge.catalog import entity_view
-from knowledge.contradictions.queries import descriptions_of, text_key
+from knowledge.contradictions.queries import descriptions_of, standing_verdicts, text_key
 from knowledge.freshness.baselines import urns_of
 from knowledge.models import (
     CatalogAspect,
@@ -189,10 +189,13 @@ def _store(ids: Sequence[UUID], found: dict[tuple[object, ...], Contradiction]) 
 
 @identity.service("worker")
 def forget_outdated() -> int:
-    """Delete the pairs of memories that are no longer active, or whose texts have changed since."""
+    """Delete the pairs of memories that are no longer active, or whose texts have changed since.
+
+    A pair that a verdict has ended stays for as long as the verdict can be undone.
+    """
     archived = ~Q(first__status=Status.ACTIVE) | Q(second__isnull=False) & ~Q(second__status=Status.ACTIVE)
     changed = ~Q(first__content_key=F("first_key")) | Q(second__isnull=False) & ~Q(second__content_key=F("second_key"))
-    rows = Contradiction.objects.filter(archived | changed)
+    rows = Contradiction.objects.filter(archived & ~Exists(standing_verdicts()) | changed)
     return int(rows.delete()[0])
 
 

@@ -98,12 +98,23 @@ def test_a_case_is_decided_undone_and_decided_with_others(
     assert set(waiting(admin, name)) == set(ids)
 
 
-@pytest.mark.django_db
-def test_scheduled_tasks_leave_the_samples_waiting(admin: Caller, alice: Caller) -> None:
-    """Tests in a browser need cases that stay while a worker runs beside them."""
-    made = {name: set(sample.make(admin, alice)) for name, sample in SAMPLES.items()}
+def run_scheduled_tasks() -> None:
     for function, _ in schedules().values():
         import_string(function)()
+
+
+@pytest.mark.django_db
+def test_scheduled_tasks_neither_close_cases_nor_end_their_undo(admin: Caller, alice: Caller) -> None:
+    made = {name: set(sample.make(admin, alice)) for name, sample in SAMPLES.items()}
+    run_scheduled_tasks()
+    assert {name: set(waiting(admin, name)) for name in SAMPLES} == made
+    tokens = {}
+    for name, sample in SAMPLES.items():
+        tokens[name] = decide(admin, name, sample.many, *made[name], **sample.given).undo_tokens
+        assert not made[name] & set(waiting(admin, name))
+    run_scheduled_tasks()
+    for name in reversed(SAMPLES):  # what was decided about contradictions has made other cases
+        decisions.undo(admin, UndoVerdicts.read({"kind": name, "undo": tokens[name]}))
     assert {name: set(waiting(admin, name)) for name in SAMPLES} == made
 
 
