@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 from django.core.cache import caches
 from django.db import connection
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from analysis.checks import presence
 from foundation import embedding
@@ -39,6 +41,14 @@ from tests.pristine_database import kept_pristine
 from tests.write_guard import services_alone_write
 
 wrap_services()
+# Each run tries the same examples. A busy machine may take any time for one, and one may use the rows of another.
+hypothesis_settings.register_profile(
+    "tests",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+hypothesis_settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session")

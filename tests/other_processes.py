@@ -14,6 +14,7 @@ from django.db import connection
 from foundation.database import locks
 
 PK = UUID(int=1)
+WITHIN_S = 120.0  # a test that passes waits for as long as the effect takes
 
 
 class OtherProcess(locks._Holder):
@@ -27,7 +28,8 @@ class OtherProcess(locks._Holder):
             self.connection.close()
 
 
-def until(condition: Callable[[], Any], within_s: float = 20.0) -> bool:
+def until(condition: Callable[[], Any], within_s: float = WITHIN_S) -> bool:
+    """Wait until the condition holds. Returns whether it did within these seconds."""
     deadline = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis import export, rendering
@@ -75,7 +75,7 @@ def test_dots_lead_to_values_in_nested_objects(hold: Hold, name: str) -> None:
     check_every_part_of_a_query(scope(hold([row(n, name, nested=True) for n in range(10)]), "", None), name)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(
     name=st.text(min_size=1, max_size=20).filter(lambda name: name != "id" and name.isprintable() and name[0] != "$")
 )

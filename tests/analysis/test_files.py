@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis import rendering
@@ -123,7 +123,7 @@ def test_json_lines_in_latin_1_are_read(folder: Path, alice: Caller) -> None:
     assert (stored()[0]["name"], result.notes) == ("Jörg", ["read as JSON lines with the encoding latin-1"])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(st.data())
 def test_pages_in_any_order_yield_the_rows_of_the_file(folder: Path, data: st.DataObject) -> None:
     (folder / "a.jsonl").write_text("".join(json.dumps({"id": n}) + "\n" for n in range(23)))

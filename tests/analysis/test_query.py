@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis import rendering, sessions
@@ -176,7 +176,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(values=st.lists(json_values, min_size=1, max_size=12), pivot=st.integers(-100, 100))
 def test_no_value_breaks_a_comparison(hold: Hold, values: list[Any], pivot: int) -> None:
     """For any values, a comparison succeeds, and no row matches both a condition and its negation."""
@@ -319,7 +319,7 @@ def test_several_models_are_never_mixed(alice: Caller, hold: Hold) -> None:
 populations = st.dictionaries(st.sampled_from(["a", "b", "c", "d", "e", None]), st.integers(1, 25), min_size=1)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(groups=populations, size=st.integers(1, 50), seed=st.integers(0, 2**31))
 def test_a_stratified_sample_is_full_even_and_reproducible(
     hold: Hold, groups: dict[str | None, int], size: int, seed: int

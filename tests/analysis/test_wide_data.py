@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -126,7 +126,7 @@ def test_describe_counts_types_and_texts_like_plain_python(
     assert (by_name["id"].types, by_name["id"].distinct, by_name["id"].missing) == ({"number": 17}, 17, 0)
 
 
-@hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=40)
 @given(st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f", "g", 1, 2, True, None]), min_size=1, max_size=30))
 def test_examples_are_the_most_frequent_values_in_order(hold: Hold, values: list[Any]) -> None:
     IngestedRecord.objects.all().delete()

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.people.caller import Caller
@@ -60,7 +60,7 @@ def plausible(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     return kinds.get(str(schema.get("type")), st.sampled_from(["Long enough a text.", URN, "0" * 32, "a"]))
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120)
 @given(call=calls())
 def test_no_call_causes_an_internal_error(ada: Caller, call: tuple[str, dict[str, Any]]) -> None:
     name, arguments = call

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -268,7 +268,7 @@ def test_recall_rejects_a_filter_with_an_unknown_dimension(alice: Caller) -> Non
 
 
 @given(query=st.text(min_size=1, max_size=80).filter(lambda text: "\x00" not in text))
-@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=60)
 def test_any_text_is_a_valid_query(alice: Caller, query: str) -> None:
     if query.strip():
         recall(alice, RecallMemories(query=query, strategy="lexical"))

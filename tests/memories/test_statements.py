@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -85,7 +85,7 @@ def test_long_identifiers_are_compared_digit_by_digit() -> None:
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
-@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=60)
 def test_any_two_texts_can_be_compared_in_both_directions(first: str, second: str) -> None:
     assert compare(first, second).verdict == compare(second, first).verdict
     assert compare(first, first).verdict == TextVerdict.SAME

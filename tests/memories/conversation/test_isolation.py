@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.operations.errors import DomainError, Forbidden
@@ -71,7 +71,7 @@ def test_a_call_never_reaches_data_of_another_user(alice: Caller, bob: Caller, a
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 def test_users_of_a_service_never_reach_each_other(service: Caller, data: st.DataObject) -> None:
     """With any tool, argument or id."""
     names = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=20)

@@ -17,11 +17,17 @@ ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv.pop(1))
+patience_s = float(sys.argv.pop(1))
 sys.argv[0] = "commonplace"
+from memory_project.agents.hook_program import hook
+if patience_s:
+    hook.DEADLINES = dict.fromkeys(hook.DEADLINES, patience_s)
+    hook.RECORDING_S = hook.CIRCUIT_S = patience_s
 from memory_project.__main__ import main
 main()
 """
 BARE = [sys.executable, "-I", "-S", "-c", SCRIPT, str(ROOT)]
+WAIT_S = 60
 
 
 @dataclass
@@ -31,10 +37,11 @@ class Machine:
     home: Path
     repository: Path
     environment: dict[str, str] = field(default_factory=dict)
+    patience_s: float = WAIT_S / 2  # seconds instead of the program's own, which a busy machine may exceed; 0: its own
 
     def start(self, event: str, program: str = "claude-code") -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [*BARE, "hook", event, "--program", program],
+            [*BARE, str(self.patience_s), "hook", event, "--program", program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -46,7 +53,7 @@ class Machine:
         """Run one event. The exit code is always 0, and standard error is always empty."""
         text = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         process = self.start(event, program)
-        output, errors = process.communicate(text, timeout=20)
+        output, errors = process.communicate(text, timeout=WAIT_S)
         assert (process.returncode, errors) == (0, b"")
         return json.loads(output) if output else None
 
