@@ -1,11 +1,13 @@
-"""Web servers of a test, which run in its process and answer as a handler says."""
+"""Web servers of a test, which run in its process and answer as a handler says, and ports for other servers."""
 
 from __future__ import annotations
 
+import random
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -26,6 +28,16 @@ class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exc_info()[1], ConnectionError):  # clients may give up
             super().handle_error(request, client_address)
+
+
+def free_port() -> int:
+    """Return a port on which nobody listens. None of those that the system gives away meanwhile."""
+    dice = random.SystemRandom()
+    while True:
+        port = dice.randrange(10_000, 30_000)  # Linux gives away ports from 32768 on, macOS from 49152 on
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager

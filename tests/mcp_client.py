@@ -51,7 +51,7 @@ def environment() -> dict[str, str]:
 def over_http(url: str, token: str, action: Action, path: str = "", **headers: str) -> Any:
     async def main() -> Any:
         async with (
-            httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}", **headers}) as http_client,
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}", **headers}, timeout=60) as http_client,
             Client(streamable_http_client(f"{url}/mcp{path}", http_client=http_client)) as client,
         ):
             return await action(client)

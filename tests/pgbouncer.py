@@ -16,6 +16,7 @@ import pytest
 from django.db import connection
 
 from memory_project.operating.postgres.server import SYSTEM_USER
+from tests.http_servers import free_port
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 SERVER_CONNECTIONS = 2  # fewer than clients, so that clients take turns on them
@@ -37,9 +38,7 @@ query_wait_timeout = 30
 class PgBouncer:
     def __init__(self, folder: Path, host: str, port: str, user: str) -> None:
         self.server = {"HOST": host, "PORT": port}
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.file = folder / "pgbouncer.ini"
         self.file.write_text(
             CONFIGURATION.format(

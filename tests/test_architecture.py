@@ -255,6 +255,20 @@ def test_browser_tests_wait_for_what_they_assert() -> None:
     assert violations == []
 
 
+def test_requests_of_tests_state_how_long_they_wait() -> None:
+    """The default of 5 s is too short for the first call of a server on a busy machine."""
+    senders = {"get", "post", "put", "patch", "delete", "options", "request", "stream", "Client", "AsyncClient"}
+    violations = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for file in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in senders
+        if isinstance(node.func.value, ast.Name) and node.func.value.id == "httpx2"
+        if not any(keyword.arg == "timeout" for keyword in node.keywords)
+    ]
+    assert violations == []
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize("write", ["record.save()", "type(record).objects.filter(pk=record.pk).update(content='x')"])
 def test_write_outside_a_service_fails_the_test(fact: MemoryRecord, write: str) -> None:

@@ -39,11 +39,11 @@ def run_query(sql: str) -> dict[str, Any]:
 
 
 @server.tool()
-async def work(steps: int, context: Context) -> str:
+async def work(steps: int, context: Context, pause_s: float = 0.15) -> str:
     """Work in steps and report progress."""
     for step in range(steps):
         await context.report_progress(step + 1, steps, f"step {step + 1}")
-        await anyio.sleep(0.15)
+        await anyio.sleep(pause_s)
     return "done"
 
 

@@ -26,6 +26,7 @@ from foundation.people.caller import Caller
 from foundation.work import progress
 from tests.analysis.conftest import DECLARATION
 from tests.fake_rest_api import Api
+from tests.other_processes import until
 
 pytestmark = pytest.mark.django_db
 READING = {"status": "reading"}  # matches 24 of the 120 books
@@ -282,10 +283,7 @@ def test_a_resume_after_a_kill_repeats_no_request(api: Api, alice: Caller, actio
     api.delay_s = 0.15
     name = str(connection.settings_dict["NAME"])
     process = subprocess.Popen([sys.executable, "-c", KILLED, name, action], env=dict(os.environ))
-    for _ in range(400):
-        if len(started) >= 7:
-            break
-        time.sleep(0.05)
+    assert until(lambda: len(started) >= 7 or process.poll() is not None)
     process.send_signal(signal.SIGKILL)
     process.wait()
     time.sleep(0.4)  # requests in flight arrive

@@ -7,12 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
 import psutil
@@ -29,6 +28,7 @@ from analysis.sql.values import Bounds
 from foundation.operations.errors import LimitReached
 from foundation.people.caller import Caller
 from foundation.work import progress
+from tests.other_processes import until
 
 pytestmark = pytest.mark.django_db
 ENDLESS = "SELECT count(*) FROM range(100000000) a, range(100000000) b"
@@ -55,17 +55,6 @@ def children() -> list[psutil.Process]:
         except psutil.NoSuchProcess:
             pass
     return found
-
-
-def folders() -> set[str]:
-    return {name for name in os.listdir(gettempdir()) if name.startswith("query_sql-")}
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @on_linux
@@ -122,14 +111,16 @@ def test_a_process_is_reused_and_stays_idle(alice: Caller, warehouse: DeclaredSo
 
 
 def test_neither_processes_nor_files_of_a_canceled_statement_remain(
-    alice: Caller, warehouse: DeclaredSource, pool: ProcessPool
+    alice: Caller, warehouse: DeclaredSource, pool: ProcessPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = folders()
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     DeclaredSource.objects.update(declaration=warehouse.declaration + "timeout_s = 0.5\n")
     with pytest.raises(LimitReached, match="timeout_s"):
         query_sql(alice, sql=ENDLESS)
-    wait_until(lambda: not children())
-    assert folders() == before
+    assert until(lambda: not children())
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.parametrize(("sent", "error"), [(signal.SIGSEGV, UpstreamFailed), (signal.SIGKILL, LimitReached)])
@@ -159,7 +150,7 @@ def test_an_idle_process_that_has_ended_is_replaced(alice: Caller, warehouse: De
     (child,) = children()
     child.kill()
     (idle,) = processes.POOL._idle
-    wait_until(lambda: not idle.is_running())  # its threads end after the process is a zombie
+    assert until(lambda: not idle.is_running())  # its threads end after the process is a zombie
     assert query_sql(alice, sql="SELECT 1")["rows"] == [[1]]
     (replacement,) = children()
     assert replacement.pid != child.pid
@@ -227,8 +218,8 @@ def test_a_process_ends_with_the_process_that_started_it(warehouse: DeclaredSour
         pid, folder = parent.stdout.readline().split()
         child = psutil.Process(int(pid))
         parent.kill()
-    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
-    wait_until(lambda: not Path(folder).exists())
+    assert until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    assert until(lambda: not Path(folder).exists())
 
 
 def test_the_environment_of_a_process_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

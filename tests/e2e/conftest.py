@@ -22,6 +22,7 @@ ARGUMENTS = ["--no-sandbox", "--disable-background-networking", "--disable-quic"
 WINDOW = {"width": 1280, "height": 900}
 SCREENSHOTS = ROOT / "var" / "screenshots"
 TIMEOUT = 15_000  # milliseconds until a test gives up waiting for the page
+WORKER_WITHIN = 120_000  # for what a worker does, which may be at other tasks
 expect.set_options(timeout=TIMEOUT)
 
 

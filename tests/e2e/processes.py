@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,18 +13,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memory_project.operating.postgres.server import EmbeddedPostgres
+from tests.http_servers import free_port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @contextmanager
 def folder_and_port() -> Iterator[tuple[Path, int]]:
-    with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
+    with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        probe.close()
-        yield Path(folder), port
+        yield Path(folder), free_port()
         EmbeddedPostgres(Path(folder)).stop()
 
 
@@ -40,6 +37,7 @@ def environment(home: Path, port: int, **changed: str) -> dict[str, str]:
 
 
 START_WITHIN_S = 240  # on a busy machine; a quiet one needs 15 s
+STOP_WITHIN_S = 120  # `up` gives each of its processes 40 s
 
 
 @contextmanager
@@ -62,4 +60,4 @@ def up(home: Path, port: int, *arguments: str, **changed: str) -> Iterator[subpr
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-            process.wait(30)
+            process.wait(STOP_WITHIN_S)

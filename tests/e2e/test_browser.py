@@ -110,6 +110,7 @@ def test_edit_approve_apply_and_roll_back_an_insight(sign_in: SignIn) -> None:
     page.fill("#id_detail-0", "Pack sizes of Tarn are wrong")
     page.click("main button:text-is('Save')")
     expect(page.locator(".change ins").first).to_contain_text("Pack sizes of Tarn are wrong")
+    page.wait_for_load_state()  # keys act once the page's scripts have run
     page.keyboard.press("p")
     expect(page.locator("[data-panel][open] ins").first).to_contain_text("Pack sizes of Tarn are wrong")
     page.keyboard.press("Tab")
@@ -134,6 +135,7 @@ def test_verify_and_forget_in_the_stale_review(sign_in: SignIn) -> None:
     page.wait_for_selector(".last >> text=Verified as still true")
     expect(cases).to_have_count(count - 1)
     expect(first_fact).not_to_have_text(fact, use_inner_text=True)
+    page.wait_for_load_state()
     page.keyboard.press("f")
     page.wait_for_selector(".last >> text=Forgotten")
     expect(cases).to_have_count(count - 2)
@@ -163,6 +165,7 @@ def test_forget_several_memories_and_undo(sign_in: SignIn) -> None:
     page.wait_for_selector("text=3 memories will be changed")
     page.click("button.primary:has-text('Forget')")
     page.wait_for_selector("text=3 of 3 done")
+    page.wait_for_load_state()
     page.keyboard.press("u")
     page.wait_for_selector("h1:has-text('Undone')")
     page.goto("/?owner=me")

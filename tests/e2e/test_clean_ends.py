@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.prepared_homes import prepared_home
-from tests.e2e.processes import ROOT, command, environment
+from tests.e2e.processes import ROOT, START_WITHIN_S, STOP_WITHIN_S, command, environment
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -36,7 +36,7 @@ def settings_of_process() -> Iterator[dict[str, str]]:
         run = subprocess.Popen(
             command("db", "start"), env=given, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        assert run.wait(60) == 0
+        assert run.wait(START_WITHIN_S) == 0
         try:
             yield given
         finally:
@@ -71,7 +71,7 @@ def test_stdio_ends_cleanly_at_every_moment(settings_of_process: dict[str, str],
             process.stdout.close()
             process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}) + "\n")
         process.stdin.close()
-        code = process.wait(15)
+        code = process.wait(STOP_WITHIN_S)
         process.stdout.close()
         allowed = (
             {0, -signal.SIGTERM} if way == "SIGTERM" else {0}
@@ -92,7 +92,7 @@ def test_a_server_ends_cleanly_at_every_moment(settings_of_process: dict[str, st
         time.sleep(moment)
         process.terminate()
         try:
-            code = process.wait(20)
+            code = process.wait(STOP_WITHIN_S)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -24,8 +24,9 @@ from mcp.shared.exceptions import MCPError
 
 from memory_project.web.request_limits import HEADERS_WITHIN_S
 from tests.e2e.prepared_homes import prepared_home
-from tests.e2e.processes import ROOT, command, environment
+from tests.e2e.processes import ROOT, START_WITHIN_S, STOP_WITHIN_S, command, environment
 from tests.http_servers import QuietHandler, serving
+from tests.other_processes import until
 
 PEOPLE = "greedy@example.org", "patient@example.org"
 MAKE = """
@@ -41,8 +42,10 @@ class Hanging(QuietHandler):
     """An embedding server that accepts requests and never responds."""
 
     release = threading.Event()
+    requests = 0
 
     def do_POST(self) -> None:
+        Hanging.requests += 1
         self.release.wait(60)
 
 
@@ -68,8 +71,13 @@ class Served:
 
     def health(self) -> tuple[int, dict[str, Any], float]:
         started = time.monotonic()
-        response = httpx2.get(f"{self.url}/healthz", timeout=10)
+        response = httpx2.get(f"{self.url}/healthz", timeout=60)
         return response.status_code, response.json(), time.monotonic() - started
+
+
+def accepts_connections(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +85,7 @@ def served() -> Iterator[Served]:
     with prepared_home("tables") as (home, port), hanging_embedder() as embedder:
         settings = {
             "EMBEDDING_PROVIDER": "openai", "EMBEDDING_MODEL": "hangs", "EMBEDDING_URL": embedder,
-            "DATABASE_POOL_SIZE": "3", "CALLS_AT_ONCE": "3", "CALLS_WAITING": "4", "EMBEDDING_CALLER_TIMEOUT_S": "1",
+            "DATABASE_POOL_SIZE": "3", "CALLS_AT_ONCE": "3", "CALLS_WAITING": "4", "EMBEDDING_CALLER_TIMEOUT_S": "4",
         }  # fmt: skip
         server = Served(home, port, settings)
         created = server.manage("shell", "--no-imports", "-c", MAKE % (PEOPLE,)).splitlines()
@@ -85,15 +93,12 @@ def served() -> Iterator[Served]:
         with open(home / "serve.log", "w") as log:
             process = subprocess.Popen(command("serve"), env=server.environment, cwd=ROOT, stdout=log, stderr=log)
         try:
-            for _ in range(200):
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.1)
+            assert until(lambda: accepts_connections(port) or process.poll() is not None, START_WITHIN_S)
+            assert process.poll() is None, (home / "serve.log").read_text()
             yield server
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(STOP_WITHIN_S)
 
 
 async def calls(served: Served, email: str, count: int, arguments: dict[str, Any]) -> list[Any]:
@@ -141,18 +146,18 @@ def test_many_calls_of_one_person_leave_room_for_others(served: Served) -> None:
 
 def test_a_hanging_embedder_is_not_called_again_and_health_reports_it(served: Served) -> None:
     run_calls(calls(served, PEOPLE[1], 3, {"query": "do refunds count?"}))
-    started = time.monotonic()
+    before = Hanging.requests
     (response,) = run_calls(calls(served, PEOPLE[1], 1, {"query": "do refunds count?"}))
     assert content_of(response)["degraded"]
     status, body, _ = served.health()
     assert (status, body["embeddings"], body["degraded"]) == (200, "away", True)
-    assert time.monotonic() - started < 10
+    assert Hanging.requests == before
 
 
 @pytest.mark.parametrize(("path", "kind"), [("/mcp", "json"), ("/api/v1/memories/", "json"), ("/sign-in/", "html")])
 def test_a_body_that_is_too_large_is_rejected_before_it_is_buffered(served: Served, path: str, kind: str) -> None:
     for body in (b"x" * 6_000_000, iter([b"x" * 1_000_000] * 7)):
-        response = httpx2.post(f"{served.url}{path}", content=body, timeout=20)
+        response = httpx2.post(f"{served.url}{path}", content=body, timeout=60)
         if response.status_code == 401:  # without a token, the body is not read at all
             continue
         assert response.status_code == 413
@@ -175,9 +180,7 @@ def test_without_database_every_channel_responds_within_seconds(served: Served) 
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
         for path, body in (("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}), ("/api/v1/memories/", {})):
             for _ in range(80):  # a token that was looked up before is known until the server notices
-                started = time.monotonic()
                 response = httpx2.post(f"{served.url}{path}", json=body, headers=headers, timeout=30)
-                assert time.monotonic() - started < 15
                 if response.status_code != 200:
                     break
                 time.sleep(0.5)

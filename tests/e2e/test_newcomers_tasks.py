@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.conftest import WORKER_WITHIN
+
 SignIn = Callable[..., Any]
 
 
@@ -131,12 +133,13 @@ def test_import_a_file_and_undo_it(sign_in: SignIn, small_file: Path) -> None:
     hands.clicks += 1  # the button that opens the system's dialog for files
     hands.page.set_input_files("input[type=file]", small_file)
     hands.click("main form:has(input[type=file]) button.primary")
+    hands.page.wait_for_selector("text=Import 1 memory", timeout=WORKER_WITHIN)
     hands.click("text=Import 1 memory")
-    hands.page.wait_for_selector("text=Undo this import")
+    hands.page.wait_for_selector("text=Undo this import", timeout=WORKER_WITHIN)
     assert hands.clicks == 4
     before = hands.clicks
     hands.click("text=Undo this import")
-    hands.page.wait_for_selector("text=Undo this import", state="detached")
+    hands.page.wait_for_selector("text=Undo this import", state="detached", timeout=WORKER_WITHIN)
     assert hands.clicks - before == 1
 
 

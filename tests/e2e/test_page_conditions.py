@@ -87,6 +87,7 @@ def test_a_page_from_before_a_sign_in_in_another_tab_loses_no_text(sign_in: Sign
     expect(page.locator("#id_content")).to_have_value(TYPED)
     page.dblclick("button.primary")
     page.wait_for_selector(".fact")
+    page.wait_for_load_state()  # the draft is removed by a script
     assert drafts(page) == []
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import TimeoutError, expect
 
+from tests.e2e.conftest import WORKER_WITHIN
+
 FOCUS_IN_PANEL = "[data-panel][open] .panel:focus, [data-panel][open] .panel :focus"
 SignIn = Callable[..., Any]
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.orders,PROD)"
@@ -179,6 +181,7 @@ def test_two_panes_and_a_double_click(sign_in: SignIn) -> None:
     page.dblclick("#decide button.primary >> nth=0")
     page.wait_for_selector(".undo")
     expect(place).to_have_text(re.compile(rf"^\s*{before + 1}\b"))
+    page.wait_for_load_state()
     page.keyboard.press("u")
     page.wait_for_selector("text=Undone")
 
@@ -278,9 +281,10 @@ def test_approved_insights_are_applied_together_after_one_preview(sign_in: SignI
     entry_count = page.locator(".applied-one").count()
     assert entry_count >= 1
     page.click("main button.primary")
-    page.wait_for_selector(f"text=/{entry_count} of {entry_count} done/")
+    page.wait_for_selector(f"text=/{entry_count} of {entry_count} done/", timeout=WORKER_WITHIN)
+    page.wait_for_load_state()
     page.keyboard.press("u")
-    page.wait_for_selector("text=/Rolled back/i")
+    page.wait_for_selector("text=/Rolled back/i", timeout=WORKER_WITHIN)
 
 
 def test_times_are_in_the_time_zone_of_the_browser(sign_in: SignIn) -> None:

@@ -6,14 +6,14 @@ import json
 import os
 import signal
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.processes import ROOT, command, environment, folder_and_port, up
+from tests.e2e.processes import ROOT, START_WITHIN_S, command, environment, folder_and_port, up
+from tests.other_processes import until
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def installation() -> Iterator[tuple[Path, int]]:
 
 def is_healthy(port: int) -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as response:
             return bool(json.loads(response.read())["status"] == "ok")
     except OSError:
         return False
@@ -35,21 +35,13 @@ def server_processes(home: Path) -> list[str]:
     return [line for line in listing.splitlines() if str(home) in line]
 
 
-def has_stopped(home: Path) -> bool:
-    for _ in range(50):
-        if not server_processes(home):
-            return True
-        time.sleep(0.1)
-    return False
-
-
 def test_a_second_run_takes_over_after_a_kill(installation: tuple[Path, int]) -> None:
     home, port = installation
     with up(home, port) as process:
         log = (home / "up.log").read_text()
         assert "maya@fernhill.example" in log, log
         assert '"mcpServers"' in log
-        assert is_healthy(port)
+        assert until(lambda: is_healthy(port))
         # A second run in this home, or on a used port, is rejected in one line.
         again = subprocess.run(command("up"), env=environment(home, port), cwd=ROOT, capture_output=True, text=True)
         assert "is already running here" in again.stderr
@@ -63,19 +55,16 @@ def test_a_second_run_takes_over_after_a_kill(installation: tuple[Path, int]) ->
         groups = json.loads((home / "up.json").read_text())["groups"]
         process.kill()
         process.wait()
-    assert is_healthy(port)  # its child processes keep running
+    assert until(lambda: is_healthy(port))  # its child processes keep running
     with up(home, port):
         assert "ended 2 processes left over from an earlier run" in (home / "up.log").read_text()
-        assert is_healthy(port)
+        assert until(lambda: is_healthy(port))
         os.killpg(json.loads((home / "up.json").read_text())["groups"]["web"], signal.SIGKILL)
-        for _ in range(150):
-            if "web ended" in (home / "up.log").read_text() and is_healthy(port):
-                break
-            time.sleep(0.1)
-        assert is_healthy(port)  # a killed child process is restarted
+        assert until(lambda: "web ended" in (home / "up.log").read_text())
+        assert until(lambda: is_healthy(port), START_WITHIN_S)  # a killed child process is restarted
     assert not is_healthy(port)
     for group in groups.values():
         with pytest.raises(ProcessLookupError):
             os.killpg(group, 0)
     assert "stopped" in (home / "up.log").read_text()
-    assert has_stopped(home)  # including the database, which the killed run had started
+    assert until(lambda: not server_processes(home))  # including the database, which the killed run had started

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.accessibility import violations
-from tests.e2e.conftest import picture
+from tests.e2e.conftest import TIMEOUT, picture
 from tests.e2e.processes import ROOT, command, environment
 
 HOST = (Path(__file__).parent / "mcp_host.html").read_text()
@@ -77,7 +77,7 @@ def sam(site: str, home: Path) -> Connection:
 def show(chromium: Any, priya: Connection) -> Iterator[Show]:
     """Show the view of a tool's result in the host. Returns the frame. At the end, no error may have been reported."""
     context = chromium.new_context(viewport={"width": 360, "height": 900}, reduced_motion="reduce")
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(TIMEOUT)
     page = context.new_page()
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))

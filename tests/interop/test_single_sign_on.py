@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.e2e.processes import ROOT, command, environment, folder_and_port, up
+from tests.http_servers import free_port
 
 ADMIN, PERSON = "maya@fernhill.example", "nora@fernhill.example"
 GROUPS = """
@@ -39,12 +39,6 @@ def node_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if done.returncode:
             pytest.skip(f"NPM CANNOT INSTALL oidc-provider, so no real issuer was tried: {done.stderr[-300:]}")
     return folder
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_for(address: str) -> None:

@@ -230,4 +230,5 @@ def test_calls_over_http_need_no_query_to_know_their_caller_until_the_token_is_r
     revoke_token(system_caller(), token_id=ApiToken.objects.get(user__email="alice@example.org").pk)
     assert until(lambda: found(cache, text) is None)
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    assert httpx2.post(f"{http}/mcp", json=body, headers={"Authorization": f"Bearer {text}"}).status_code == 401
+    headers = {"Authorization": f"Bearer {text}"}
+    assert httpx2.post(f"{http}/mcp", json=body, headers=headers, timeout=60).status_code == 401

@@ -53,6 +53,7 @@ from memory_project.operating.shared import secret_key_check, shared_files
 from memory_project.operating.shared.models import InstallationFact
 from tests.conftest import person
 from tests.http_servers import QuietHandler, serving
+from tests.other_processes import WITHIN_S
 from tests.pages import browser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -248,10 +249,10 @@ def answering(status: int, body: bytes = b"[]") -> Iterator[str]:
 
 
 @pytest.fixture
-def dead_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def dead_port() -> Iterator[int]:
+    with socket.socket() as bound:  # without listen()
+        bound.bind(("127.0.0.1", 0))
+        yield int(bound.getsockname()[1])
 
 
 @pytest.mark.parametrize(
@@ -337,7 +338,7 @@ def test_the_command_answers_while_the_database_is_down(tmp_path: Path, dead_por
     assert len(report["checks"]) == len(CHECKS)
     assert "hunter-two" not in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
-    assert seconds < 30  # on a busy machine
+    assert seconds < WITHIN_S
 
 
 def test_a_database_that_never_answers_does_not_hold_the_command_up(tmp_path: Path) -> None:

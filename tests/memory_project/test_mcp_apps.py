@@ -100,7 +100,7 @@ def post(address: str, token: str, body: dict[str, Any], session: str = "") -> h
     headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
     if session:
         headers["Mcp-Session-Id"] = session
-    return httpx2.post(f"{address}/mcp", json={"jsonrpc": "2.0", "id": 1, **body}, headers=headers)
+    return httpx2.post(f"{address}/mcp", json={"jsonrpc": "2.0", "id": 1, **body}, headers=headers, timeout=60)
 
 
 def initialize(address: str, token: str, capabilities: dict[str, Any]) -> httpx2.Response:
@@ -130,7 +130,8 @@ def test_session_id_carries_the_declaration_of_earlier_clients(http: str, alice_
 )
 def test_malformed_declarations_are_left_to_the_sdk(http: str, alice_user: User, body: bytes) -> None:
     _, token = create_token(system_caller(), user=alice_user, name="apps")
-    headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
-    answer = httpx2.post(f"{http}/mcp", content=body, headers={**headers, "Content-Type": "application/json"})
+    accepted = "application/json, text/event-stream"
+    headers = {"Authorization": f"Bearer {token}", "Accept": accepted, "Content-Type": "application/json"}
+    answer = httpx2.post(f"{http}/mcp", content=body, headers=headers, timeout=60)
     assert 400 <= answer.status_code < 500
     assert "Mcp-Session-Id" not in answer.headers

@@ -41,7 +41,7 @@ def test_other_methods_are_refused_with_and_without_a_token(
 ) -> None:
     for headers in ({}, bearer):
         stream = {"Accept": "text/event-stream", **headers}
-        response = httpx2.request(method, f"{http}{path}", headers=stream, timeout=5)
+        response = httpx2.request(method, f"{http}{path}", headers=stream, timeout=60)
         assert (response.status_code, response.headers["allow"]) == (405, "POST")
 
 
@@ -56,7 +56,7 @@ def preflight(origin: str, path: str = "/mcp") -> dict[str, Any]:
 
 
 def test_named_origins_may_call_from_a_browser(origins: None, http: str, bearer: dict[str, str]) -> None:
-    with httpx2.Client(base_url=http) as client:
+    with httpx2.Client(base_url=http, timeout=60) as client:
         allowed = client.options(**preflight(PAGE))
         assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, PAGE)
         assert "mcp-param-x" in allowed.headers["access-control-allow-headers"]
@@ -71,7 +71,7 @@ def test_named_origins_may_call_from_a_browser(origins: None, http: str, bearer:
 
 
 def test_other_origins_and_other_paths_stay_closed(origins: None, http: str, bearer: dict[str, str]) -> None:
-    with httpx2.Client(base_url=http) as client:
+    with httpx2.Client(base_url=http, timeout=60) as client:
         assert "access-control-allow-origin" not in client.options(**preflight("https://evil.example.org")).headers
         assert "access-control-allow-origin" not in client.options(**preflight(PAGE, "/sign-in/")).headers
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

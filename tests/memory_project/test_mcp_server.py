@@ -253,13 +253,15 @@ def test_http_serves_the_owner_of_the_token(http: str, alice_user: User, bob_use
     revoke_token(system_caller(), token_id=api_token.pk)
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     for wrong in ({"Authorization": f"Bearer {text}"}, {"Authorization": "Bearer cpl_made-up"}, {}):
-        refused = httpx2.post(f"{http}/mcp", json=body, headers=wrong)
+        refused = httpx2.post(f"{http}/mcp", json=body, headers=wrong, timeout=60)
         assert refused.status_code == 401
         assert refused.headers["WWW-Authenticate"].startswith("Bearer resource_metadata=")
         assert "createtoken" in refused.json()["error"]
     good = {"Authorization": f"Bearer {token(alice_user)}", "Accept": "application/json, text/event-stream"}
-    foreign_page = httpx2.post(f"{http}/mcp", json=body, headers={**good, "Origin": "https://evil.example"})
-    foreign_host = httpx2.post(f"{http}/mcp", json=body, headers={**good, "Host": "evil.example"})
+    foreign_page, foreign_host = (
+        httpx2.post(f"{http}/mcp", json=body, headers={**good, **wrong}, timeout=60)
+        for wrong in ({"Origin": "https://evil.example"}, {"Host": "evil.example"})
+    )
     assert (foreign_page.status_code, foreign_host.status_code) == (403, 421)
 
 
@@ -287,7 +289,7 @@ def test_http_connections_choose_their_tools(http: str, alice_user: User) -> Non
     assert "memory_store" not in tools("/x/memory/readonly", **{"X-MCP-Readonly": "off"})  # a selection only narrows
     authorization = {"Authorization": f"Bearer {token}"}
     for path in ("/x/bogus", "/x/memory/writeonly"):
-        missing = httpx2.post(f"{http}/mcp{path}", json={}, headers=authorization)
+        missing = httpx2.post(f"{http}/mcp{path}", json={}, headers=authorization, timeout=60)
         assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
 
 
@@ -468,7 +470,7 @@ def test_a_selection_of_tools_that_is_not_understood_is_refused(
     token = create_token(system_caller(), user=alice_user, name="test")[1]
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     accept = [("Authorization", f"Bearer {token}"), ("Accept", "application/json, text/event-stream")]
-    response = httpx2.post(f"{http}/mcp{url}", json=body, headers=[*accept, *headers])
+    response = httpx2.post(f"{http}/mcp{url}", json=body, headers=[*accept, *headers], timeout=60)
     assert (response.status_code, response.json()["code"]) == (400, "invalid")
     assert message in response.json()["error"]
 

@@ -99,9 +99,10 @@ def test_every_refusal_says_where_to_ask(http: str, settings: Any) -> None:
     for path in ("/mcp", "/mcp/x/memory"):
         metadata = f"{http}/.well-known/oauth-protected-resource{path}"
         where = f'resource_metadata="{metadata}", scope="mcp offline_access"'
-        bare = httpx2.post(f"{http}{path}", json={})
+        bare = httpx2.post(f"{http}{path}", json={}, timeout=60)
         assert (bare.status_code, bare.headers["www-authenticate"]) == (401, f"Bearer {where}")
         for token in ("x", "cpl_x", "a.b.c"):
-            wrong = httpx2.post(f"{http}{path}", json={}, headers={"Authorization": f"Bearer {token}"})
+            headers = {"Authorization": f"Bearer {token}"}
+            wrong = httpx2.post(f"{http}{path}", json={}, headers=headers, timeout=60)
             expected = f'Bearer {where}, error="invalid_token"'
             assert (wrong.status_code, wrong.headers["www-authenticate"]) == (401, expected)

@@ -27,6 +27,7 @@ from tests.analysis.conftest import api
 from tests.fake_rest_api import Api
 from tests.knowledge.conftest import ORDERS
 from tests.mcp_client import as_caller, content_of
+from tests.other_processes import until
 
 __all__ = ["api"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -65,7 +66,7 @@ def cancelled_after(connect: Any, count: int, tool: str, arguments: dict[str, An
                 await client.call_tool(tool, arguments, progress_callback=on_progress)
 
             group.start_soon(work)
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 while len(reports) < count:
                     await anyio.sleep(0.01)
             group.cancel_scope.cancel()
@@ -75,11 +76,9 @@ def cancelled_after(connect: Any, count: int, tool: str, arguments: dict[str, An
 
 
 def wait_until_audited(tool: str) -> AuditEvent:
-    for _ in range(200):
-        if event := AuditEvent.objects.filter(tool=tool).first():
-            return event
-        time.sleep(0.05)
-    raise AssertionError(f"{tool} goes on after its client has cancelled it")
+    events = AuditEvent.objects.filter(tool=tool)
+    assert until(events.exists), f"{tool} goes on after its client has cancelled it"
+    return events.get()
 
 
 def test_an_ingest_over_http_stops_when_its_client_leaves(http: str, api: Api, alice_user: User) -> None:

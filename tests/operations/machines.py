@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import httpx2
 
 from memory_project.operating.postgres.server import APPLICATION, DATABASE, OWNER
 from tests.e2e.processes import ROOT, START_WITHIN_S, command, environment
+from tests.http_servers import free_port
 
 # each script is a process of its own, and starting one takes seconds
 QUEUE = """
@@ -80,12 +80,6 @@ class Machine:
 
     def log(self, name: str) -> str:
         return (self.home / f"{name}.log").read_text()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -60,7 +60,7 @@ def test_the_key_is_changed_while_web_servers_and_workers_run() -> None:
         assert changed.returncode == 0, changed.stderr
         assert "second factors: 2" in changed.stdout
         # until it is restarted, the first machine reads what the second one writes, and the other way round
-        assert httpx2.get(f"{first.url}/healthz").status_code == 200
+        assert httpx2.get(f"{first.url}/healthz", timeout=60).status_code == 200
         first.script(PEOPLE % (["eve"],) + QUEUE % (TASKS, str(file), "of the first"))
         second.start("qcluster")
         second.script(QUEUE % (TASKS, str(file), "of the second"))

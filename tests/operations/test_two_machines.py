@@ -67,7 +67,7 @@ def test_two_homes_share_a_database_and_lose_nothing(machines: tuple[Machine, Ma
     for one in (first, second):
         until(lambda one=one: is_healthy(one), f"{one.home} has no healthy server:\n{one.log('serve')}")
         # the session was made elsewhere, and nobody has collected the second home's static files
-        with httpx2.Client(base_url=one.url, cookies={"sessionid": made["session"]}) as browser:
+        with httpx2.Client(base_url=one.url, cookies={"sessionid": made["session"]}, timeout=60) as browser:
             page = browser.get("/", follow_redirects=True)
             assert (page.status_code, "ana@example.org" in page.text) == (200, True)
             style = page.text.partition('rel="stylesheet" href="')[2].partition('"')[0]

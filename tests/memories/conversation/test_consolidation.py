@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +26,7 @@ from memories.models.index_job import JobStatus
 from tests.http_servers import QuietHandler, serving
 from tests.mcp_client import environment
 from tests.memories.conversation.conftest import LONG, call, long_term_memory, store_turns
+from tests.other_processes import until
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
@@ -189,10 +189,7 @@ def test_hundreds_of_memories_are_enriched_once_each_despite_a_kill(alice: Calle
     process = subprocess.Popen(command, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     completed = MemoryRecord.objects.filter(enrichment_status="completed")
-    for _ in range(600):
-        if completed.count() >= 40:
-            break
-        time.sleep(0.05)
+    assert until(lambda: completed.count() >= 40 or process.poll() is not None)
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
