@@ -105,13 +105,13 @@ class RecordChange:
             DeliveryStatus.LANDED, status_code=self.upstream.update(item.record_id, self.action.attributes)
         )
 
-    def status_of_error(self, item: ActionItem, error: Exception, stage: DeliveryPhase) -> DeliveryResult:
+    def status_of_error(self, item: ActionItem, error: Exception, phase: DeliveryPhase) -> DeliveryResult:
         if not isinstance(error, UpstreamFailed):
             return DeliveryResult(DeliveryStatus.UNKNOWN, f"{type(error).__name__}: {error}")
         status_code = error.status_code or None
-        if stage != DeliveryPhase.SENDING:  # nothing was sent this time, but LOOKING_AGAIN follows an earlier attempt
+        if phase != DeliveryPhase.SENDING:  # nothing was sent this time, but LOOKING_AGAIN follows an earlier attempt
             return DeliveryResult(
-                DeliveryStatus.UNKNOWN if stage == DeliveryPhase.LOOKING_AGAIN else DeliveryStatus.FAILED,
+                DeliveryStatus.UNKNOWN if phase == DeliveryPhase.LOOKING_AGAIN else DeliveryStatus.FAILED,
                 error.message,
                 status_code,
             )
@@ -122,9 +122,9 @@ class RecordChange:
             DeliveryStatus.UNKNOWN if no_response else DeliveryStatus.FAILED, error.message, status_code
         )
 
-    def note(self, item: ActionItem, result: DeliveryResult) -> None:
+    def save_result(self, item: ActionItem, result: DeliveryResult) -> None:
         """Save the outcome. If the change succeeded and the session still exists, change the ingested copy, too."""
-        item.outcome = NAMES[result.fate]
+        item.outcome = NAMES[result.status]
         item.status_code = result.status_code
         item.error = result.error[:2_000]
         with transaction.atomic():

@@ -68,7 +68,7 @@ def store(caller: Caller, operation: StoreFindings) -> tuple[list[Finding], str]
     ]
     with transaction.atomic():
         Finding.objects.bulk_create(rows)
-        quotations.note_named(caller, operation.memory_ids, FINDINGS, [row.pk for row in rows])
+        quotations.save_named_quotations(caller, operation.memory_ids, FINDINGS, [row.pk for row in rows])
     notes = [f"this begins a new analysis; you also have {similar}" if similar else "", index(rows)]
     return rows, "; ".join(filter(None, notes))
 

@@ -80,7 +80,7 @@ def ingest(caller: Caller, operation: IngestRecords) -> IngestResult:
         raise Invalid("continues a download of all pages", field="resume", allowed="only with ingest_all")
     if operation.ingest_all and page > 1:
         raise Invalid(f"is {page}, and ingest_all downloads all pages", field="page", allowed="page or ingest_all")
-    with source_health.noted(model), closing(sources.open_upstream(caller, model, as_user=as_user)) as upstream:
+    with source_health.recorded_read(model), closing(sources.open_upstream(caller, model, as_user=as_user)) as upstream:
         session = sessions.begin(caller, operation.analysis_id)
         result = IngestResult(session.analysis_id, model.name, fields=len(fields))
         row = _ingest_row(session, model, filters, per_page, fields, as_user)
@@ -163,7 +163,7 @@ class SourceDownload:
             self._conclude()
         except UpstreamFailed as error:
             self.ingest.error = self.result.error = error.message
-            source_health.note(self.model, error.message)
+            source_health.record_read(self.model, error.message)
             if not self.result.pages:
                 raise
             self.result.capped = True

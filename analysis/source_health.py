@@ -39,13 +39,13 @@ class SourceState:
     check: SourceCheck | None = None
 
 
-def note(model: SourceModel, error: str = "") -> None:
+def record_read(model: SourceModel, error: str = "") -> None:
     """Record a successful read of the model's source, or its error."""
     if model.source is not None:
-        _note(model.source.name, error)
+        _record(model.source.name, error)
 
 
-def _note(name: str, error: str) -> None:
+def _record(name: str, error: str) -> None:
     """Record the outcome of a read. An error keeps the time of the last success."""
     now = timezone.now()
     outcome = {"error": error[:ERROR_LENGTH], "failed_at": now} if error else {"error": "", "succeeded_at": now}
@@ -53,17 +53,17 @@ def _note(name: str, error: str) -> None:
 
 
 @contextmanager
-def noted(model: SourceModel) -> Iterator[None]:
+def recorded_read(model: SourceModel) -> Iterator[None]:
     """Record whether the block succeeds in reading the model's source."""
     started_at = timezone.now()
     try:
         yield
     except (UpstreamFailed, Degraded) as error:
-        note(model, error.message)
+        record_read(model, error.message)
         raise
-    # The block may have handled an error and recorded it with note().
+    # The block may have handled an error and recorded it with record_read().
     if not SourceCheck.objects.filter(name=getattr(model.source, "name", ""), failed_at__gte=started_at).exists():
-        note(model)
+        record_read(model)
 
 
 def states() -> list[SourceState]:
@@ -92,13 +92,13 @@ def test(caller: Caller, *, name: str) -> str:
     for entry in sources.declared_texts():
         if entry.name == name and kind_of(entry.text) in OTHER_KINDS:
             error = try_declaration(caller, name=name, text=entry.text).error
-            _note(name, error)
+            _record(name, error)
             return error
     models = [model for model in sources.declared().values() if model.source and model.source.name == name]
     if not models:
         raise NotFound(gettext("there is no source %(name)r") % {"name": name[:60]}, field="name")
     try:
-        with noted(models[0]):
+        with recorded_read(models[0]):
             _first_page(caller, models[0])
     except DomainError as error:
         return error.message

@@ -121,7 +121,7 @@ def _offered(caller: Any, claim: dict[str, Any], times: list[float]) -> list[Any
     from memories.operations import Remember  # noqa: PLC0415 - after setup()
 
     cache.clear()
-    recent_entities.note(caller, [urn_of(name) for name in claim.get("recent", ())])
+    recent_entities.remember_recent(caller, [urn_of(name) for name in claim.get("recent", ())])
     record = services.remember(caller, Remember.read({"content": claim["text"]})).record
     started = time.perf_counter()
     found, _ = likely_entities(caller, [record])

@@ -255,7 +255,7 @@ def _note_quoting_reason(old: MemoryRecord, new: MemoryRecord, reason: str) -> N
     """Store that the reason for a correction, in the history of the corrected memory, quotes the correction."""
     if quotations.quotes_anything(new.content) and new.content in reason:
         revision = MemoryRevision.objects.filter(record=old, change="supersede").latest("pk")
-        quotations.note([new.pk], REASONS, revision.pk)
+        quotations.save_quotations([new.pk], REASONS, revision.pk)
 
 
 # -- changing memories -----------------------------------------------------------------------------------

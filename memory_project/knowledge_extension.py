@@ -37,17 +37,17 @@ class ProjectKnowledgeExtension(KnowledgeExtension):
         inbox.notify_question(question)
 
     def question_decided(self, question: InterviewQuestion) -> None:
-        inbox.note_question_decided(question)
+        inbox.clear_question(question)
 
     def suggestions_staged(self, suggestion: Suggestion) -> None:
         inbox.notify_suggestions(suggestion)
 
     def suggestions_decided(self, owner: str, *, are_left: bool) -> None:
         if not are_left:
-            inbox.note_suggestions_decided(owner)
+            inbox.clear_suggestions(owner)
 
     def scope_proposed(self, record: MemoryRecord, caller: Caller) -> None:
         inbox.notify_scope_proposed(record, caller)
 
     def scope_proposal_ended(self, record_id: UUID) -> None:
-        inbox.note_scope_proposal_ended(record_id)
+        inbox.clear_scope_proposal(record_id)

@@ -23,10 +23,10 @@ class ProjectMemoryExtension(MemoryExtension):
         inbox.notify_mentions(record)
 
     def record_changed(self, record: MemoryRecord, change: str, before: Mapping[str, Any]) -> None:
-        inbox.note_status(record, before["status"])
+        inbox.clear_outdated(record, before["status"])
         validity.note_validity(record, change, before)
         if change == "verify" or before["content"] != record.content:
-            inbox.settle_reported(record)
+            inbox.clear_reports(record)
 
     def record_stale(self, record: MemoryRecord, caller: Caller) -> None:
         inbox.notify_stale(record, caller)
@@ -38,7 +38,7 @@ class ProjectMemoryExtension(MemoryExtension):
         inbox.notify_reported(record, caller)
 
     def report_withdrawn(self, record: MemoryRecord, caller: Caller) -> None:
-        inbox.retract_reported(record, caller)
+        inbox.clear_reports_of(record, caller)
 
     def recent_statement(self, caller: Caller, call: str) -> tuple[str, str] | None:
         return statements.recent_statement(caller, call)
@@ -47,7 +47,7 @@ class ProjectMemoryExtension(MemoryExtension):
         citations.notify_outdated(documents, by)
 
     def citing_documents_settled(self, document_ids: Sequence[UUID]) -> None:
-        citations.settle(document_ids)
+        citations.clear(document_ids)
 
     def after_call(self, caller: Caller, call: Call) -> Iterable[ContextBlock]:
         return feedback_request.after_recall(caller, call)

@@ -144,7 +144,7 @@ def record_result(
         stored = rows.first() if record else None
         if record is None or stored is None:
             return None
-        note(stored, outcome, now)
+        set_result(stored, outcome, now)
         stored.next_run_at = _next_run(stored, record, now)
         if counts:
             stored.runs_that_day = stored.runs_that_day + 1 if stored.runs_on == _today() else 1
@@ -155,7 +155,7 @@ def record_result(
     return stored
 
 
-def note(check: MemoryCheck, outcome: CheckOutcome, now: datetime) -> None:
+def set_result(check: MemoryCheck, outcome: CheckOutcome, now: datetime) -> None:
     """Set the result of a run in a check that is not saved yet."""
     kept = [run for run in check.runs if datetime.fromisoformat(run["at"]) > now - timedelta(days=KEPT_DAYS)]
     run = {"at": now.isoformat(), "state": outcome.state.value, "code": outcome.code, "detail": outcome.detail}

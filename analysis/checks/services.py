@@ -296,7 +296,7 @@ def _write(check: MemoryCheck, caller: Caller, tried: Tried) -> None:
     check.runs = []
     check.failures = 0
     check.failed_at = None
-    running.note(check, tried.trial.outcome, now)
+    running.set_result(check, tried.trial.outcome, now)
     failed = check.state == CheckState.FAILED
     check.next_run_at = now + (running.RETRY_AFTER if failed else running.USED)
     check.save()

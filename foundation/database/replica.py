@@ -50,26 +50,28 @@ _reading: ContextVar[Reading | None] = ContextVar("database_reading", default=No
 @contextmanager
 def reading() -> Iterator[Reading]:
     """Run an operation that only reads, so that its reads may go to the replica."""
-    operation = Reading()
-    token = _reading.set(operation)
+    current_reading = Reading()
+    token = _reading.set(current_reading)
     try:
-        yield operation
+        yield current_reading
     finally:
         _reading.reset(token)
 
 
 def alias_for_reading() -> str:
     """Return the alias of the database that the next read goes to."""
-    operation = _reading.get()
-    if operation is None or operation.is_on_replica is False or connections[DEFAULT_DB_ALIAS].in_atomic_block:
+    current_reading = _reading.get()
+    if current_reading is None or current_reading.is_on_replica is False:
         return DEFAULT_DB_ALIAS
-    if operation.is_on_replica is None:
+    if connections[DEFAULT_DB_ALIAS].in_atomic_block:
+        return DEFAULT_DB_ALIAS
+    if current_reading.is_on_replica is None:
         email = current().email
         if decide is None or not email:  # not known yet who reads
             return DEFAULT_DB_ALIAS
-        operation.is_on_replica = False  # while it is being decided
-        operation.is_on_replica = decide(operation, email)
-    return ALIAS if operation.is_on_replica else DEFAULT_DB_ALIAS
+        current_reading.is_on_replica = False  # while it is being decided
+        current_reading.is_on_replica = decide(current_reading, email)
+    return ALIAS if current_reading.is_on_replica else DEFAULT_DB_ALIAS
 
 
 def connection_for_reading() -> Any:
@@ -99,8 +101,8 @@ def may_repeat(connection: Any, error: Exception) -> bool:
     is_away = is_lost(error, state)
     if state not in OF_A_REPLICA and not is_away:
         return False
-    if operation := _reading.get():
-        operation.is_on_replica = False
+    if current_reading := _reading.get():
+        current_reading.is_on_replica = False
     if is_away:
         connection.close()
         if on_lost:
@@ -122,9 +124,9 @@ class ReplicaRouter:
         return alias_for_reading() if _is_replicated(model) else DEFAULT_DB_ALIAS
 
     def db_for_write(self, model: type[Model], **hints: Any) -> str:
-        operation = _reading.get()
-        if operation is not None and _is_replicated(model):
-            operation.is_on_replica = False  # later reads of the operation must see what it writes
+        current_reading = _reading.get()
+        if current_reading is not None and _is_replicated(model):
+            current_reading.is_on_replica = False  # later reads of the operation must see what it writes
         return DEFAULT_DB_ALIAS
 
     def allow_relation(self, first: Model, second: Model, **hints: Any) -> bool:

@@ -56,7 +56,7 @@ class DeliveryStatus(Enum):
 
 @dataclass(frozen=True)
 class DeliveryResult:
-    fate: DeliveryStatus
+    status: DeliveryStatus
     error: str = ""
     status_code: int | None = None
 
@@ -78,11 +78,11 @@ class Delivery(Protocol[Contra]):
 
     def send(self, item: Contra) -> DeliveryResult: ...
 
-    def status_of_error(self, item: Contra, error: Exception, stage: DeliveryPhase) -> DeliveryResult:
+    def status_of_error(self, item: Contra, error: Exception, phase: DeliveryPhase) -> DeliveryResult:
         """Return the item's result after an exception of `check_remote` or `send`."""
         ...
 
-    def note(self, item: Contra, result: DeliveryResult) -> None:
+    def save_result(self, item: Contra, result: DeliveryResult) -> None:
         """Save the result of an item, and update rows that depend on it."""
         ...
 
@@ -141,7 +141,7 @@ def _deliver_one_by_one(queue: DeliveryQueue, delivery: Delivery[Any], items: Se
         begin = partial(queue.mark, [item], DeliveryStatus.BEGUN)
         result = attempt(delivery, item, was_begun, begin)
         with locks.fenced():
-            delivery.note(item, result)
+            delivery.save_result(item, result)
         yield item
 
 
@@ -159,7 +159,7 @@ def _deliver_concurrently(
             connections.close_if_pooled()
             result = future.result()
             with locks.fenced():
-                delivery.note(item, result)
+                delivery.save_result(item, result)
             yield item
     finally:
         for item, future in pending:  # not empty if the consumer stopped iterating or an error occurred
@@ -168,7 +168,7 @@ def _deliver_concurrently(
             else:
                 result = future.result()
                 with locks.fenced():
-                    delivery.note(item, result)
+                    delivery.save_result(item, result)
 
 
 def attempt(delivery: Delivery[Any], item: Any, was_begun: bool, begin: Callable[[], None]) -> DeliveryResult:
@@ -176,7 +176,7 @@ def attempt(delivery: Delivery[Any], item: Any, was_begun: bool, begin: Callable
 
     An exception is passed to `delivery.status_of_error`, which returns the result or raises.
     """
-    stage = DeliveryPhase.LOOKING_AGAIN if was_begun else DeliveryPhase.LOOKING
+    phase = DeliveryPhase.LOOKING_AGAIN if was_begun else DeliveryPhase.LOOKING
     try:
         if was_begun or delivery.checks_remote_first:
             state, message = delivery.check_remote(item, was_begun)
@@ -185,9 +185,9 @@ def attempt(delivery: Delivery[Any], item: Any, was_begun: bool, begin: Callable
             if state == RemoteState.OTHERWISE:
                 return DeliveryResult(DeliveryStatus.UNKNOWN if was_begun else DeliveryStatus.MOVED, message)
         begin()
-        stage = DeliveryPhase.SENDING
+        phase = DeliveryPhase.SENDING
         return delivery.send(item)
     except LeaseLost:
         raise
     except Exception as error:  # a bug in one delivery must not abort the others
-        return delivery.status_of_error(item, error, stage)
+        return delivery.status_of_error(item, error, phase)

@@ -78,7 +78,7 @@ class CatalogWrite:
             DeliveryStatus.BEGUN, "it was written but can't be read back yet: resume the changeset to check again"
         )
 
-    def status_of_error(self, change: Change, error: Exception, stage: DeliveryPhase) -> DeliveryResult:
+    def status_of_error(self, change: Change, error: Exception, phase: DeliveryPhase) -> DeliveryResult:
         """Return the change's status after an error of the catalog. Any other error is raised again.
 
         After CatalogUnavailable the change stays open, unless a new check finds the written value in the catalog.
@@ -87,7 +87,7 @@ class CatalogWrite:
             return DeliveryResult(DeliveryStatus.FAILED, error.message)
         if not isinstance(error, CatalogUnavailable):
             raise error
-        if stage == DeliveryPhase.LOOKING:
+        if phase == DeliveryPhase.LOOKING:
             return DeliveryResult(DeliveryStatus.PLANNED, error.message)
         try:
             state, _ = self.check_remote(change, True)
@@ -99,10 +99,10 @@ class CatalogWrite:
             else DeliveryResult(DeliveryStatus.PLANNED, error.message)
         )
 
-    def note(self, change: Change, result: DeliveryResult) -> None:
+    def save_result(self, change: Change, result: DeliveryResult) -> None:
         # UNKNOWN means here: the write was begun earlier, and the value is now neither the old nor the written one.
-        status = DeliveryStatus.MOVED if result.fate == DeliveryStatus.UNKNOWN else result.fate
-        note(change, OUTCOMES[status], result.error)
+        status = DeliveryStatus.MOVED if result.status == DeliveryStatus.UNKNOWN else result.status
+        save_outcome(change, OUTCOMES[status], result.error)
 
 
 def write_of(change: Change) -> Write:
@@ -133,7 +133,7 @@ def is_creation_undone(change: Change, current: Any) -> bool:
     return equal(value_at(change.aspect, current, path), value)
 
 
-def note(change: Change, outcome: ChangeOutcome, error: str = "") -> None:
+def save_outcome(change: Change, outcome: ChangeOutcome, error: str = "") -> None:
     change.outcome = outcome
     change.error = error
     with locks.fenced():

@@ -26,7 +26,7 @@ from knowledge.changesets.delivery import (
     catalog_of,
     exclusive,
     is_creation_undone,
-    note,
+    save_outcome,
     value_now,
 )
 from knowledge.changesets.new_entities import UNDO_CREATION
@@ -213,12 +213,12 @@ def _settle(
     caller: Caller, changeset: Changeset, conflicts: list[Change], erased: list[Change], kept: list[Undo]
 ) -> None:
     for change in erased:
-        note(change, ChangeOutcome.CONFLICT, "the value from before was erased, so this one was left as it is")
+        save_outcome(change, ChangeOutcome.CONFLICT, "the value from before was erased, so this one was left as it is")
     for change in conflicts:
-        note(change, ChangeOutcome.CONFLICT, "others have changed the value since, so it was left as it is")
+        save_outcome(change, ChangeOutcome.CONFLICT, "others have changed the value since, so it was left as it is")
         shared_values.pass_on_before(changeset, change)
     for undo in kept:
-        note(undo.change, ChangeOutcome.KEPT)
+        save_outcome(undo.change, ChangeOutcome.KEPT)
         shared_values.pass_on(undo.change, undo.heirs)
     changeset.changes.filter(outcome=ChangeOutcome.LANDED).update(outcome=ChangeOutcome.REVERTED)
     changeset.state = ChangesetState.ROLLED_BACK
@@ -232,13 +232,13 @@ def _revert(catalog: Catalog, change: Change, run: WriteRun, *, entity_is_delete
     current = value_now(catalog, change)
     # A change of an entity that the changeset created is undone by deleting the entity.
     if entity_is_deleted or as_before(change, current) or is_creation_undone(change, current):
-        note(change, ChangeOutcome.REVERTED)
+        save_outcome(change, ChangeOutcome.REVERTED)
         return True
     if not as_written(change, current):  # changed since the plan was made
         return False
-    note(change, ChangeOutcome.REVERTING)
+    save_outcome(change, ChangeOutcome.REVERTING)
     catalog.write(inverse(change), run)
-    note(change, ChangeOutcome.REVERTED)
+    save_outcome(change, ChangeOutcome.REVERTED)
     return True
 
 

@@ -200,7 +200,7 @@ def knowledge_about(
     Raises OperationalError if the database needs longer than `limit_ms` in the end, or than the usual limit.
     """
     subject = subject_of(caller, call)
-    recent_entities.note(caller, subject.requested)
+    recent_entities.remember_recent(caller, subject.requested)
     profile = profile_of(subject) if call.tool != "apply_knowledge" else Profile()
     patience_s = settings.MEMORY_CONTEXT_MS / 1000
     # Both may wait for another system, so no database connection is held.

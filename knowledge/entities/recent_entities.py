@@ -21,7 +21,7 @@ KEPT = 10  # maximum number of entities that are kept of a person
 ATTACHED = 5  # maximum number of impressions that are read
 
 
-def note(caller: Caller, urns: Sequence[str]) -> None:
+def remember_recent(caller: Caller, urns: Sequence[str]) -> None:
     """Keep the entities that a call asked about."""
     if not urns or not caller.email:
         return

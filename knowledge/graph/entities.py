@@ -215,7 +215,7 @@ def add_observations_to(
             raise missing(absent[0])
         entities = [(by_name[name], texts) for name, texts in pairs]
         rows = create_observations(graph, entities, encodings, kind, supersedes)
-        quotations.note_named(caller, memory_ids, OBSERVATIONS, [row.pk for part in rows for row in part])
+        quotations.save_named_quotations(caller, memory_ids, OBSERVATIONS, [row.pk for part in rows for row in part])
         if flags:
             vectors.flag([row for part in rows for row in part])
     return [(entity, part) for (entity, _), part in zip(entities, rows, strict=True)]

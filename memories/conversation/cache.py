@@ -139,7 +139,7 @@ def store_cache(caller: Caller, operation: StoreCache) -> tuple[CachedAnswer, st
             expires_at=timezone.now() + lifetime,
         )
         reader = caller if user.email == caller.email else user  # a service's user holds no persona
-        quotations.note_named(reader, operation.memory_ids, CACHED_ANSWERS, [entry.pk])
+        quotations.save_named_quotations(reader, operation.memory_ids, CACHED_ANSWERS, [entry.pk])
     return entry, note
 
 

@@ -147,7 +147,7 @@ def _save(
             undoes=undoes,
             seen={pk.hex: seen[pk] for pk in ids if seen.get(pk)},
         )
-        quotations.note_in_batch(batch)
+        quotations.save_batch_quotations(batch)
     return batch
 
 
@@ -288,7 +288,7 @@ def run_row(caller: Caller, batch: Batch, unit: UUID) -> str:
         with nullcontext() if action.is_slow else transaction.atomic():
             result = action.do(caller, unit, entered)
             if isinstance(result, services.Remembered) and result.record.content == batch.choice:
-                quotations.note([result.record.pk], BATCH_CHOICES, batch.pk, whole=True)
+                quotations.save_quotations([result.record.pk], BATCH_CHOICES, batch.pk, whole=True)
     except DomainError as error:
         return error.message
     is_unchanged = isinstance(result, MemoryRecord) and result.updated_at < started

@@ -61,7 +61,7 @@ def erase(caller: Caller, operation: Erase) -> Erasure:
         with identity.service("erasure"):
             texts = texts_of(record)
             tombstone, removed = erase_locked(caller, record, old)
-            found = same_words.note(caller, tombstone, texts)
+            found = same_words.list_for_admins(caller, tombstone, texts)
             term_changes.settle()
     return Erasure(tombstone, removed, found)
 

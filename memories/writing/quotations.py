@@ -16,7 +16,7 @@ from memories.writing.text_places import BATCH_CHOICES, BATCH_NOTES
 QUOTED_FROM = 10
 
 
-def note(record_ids: Iterable[UUID], place: str, row: object, *, whole: bool = False) -> None:
+def save_quotations(record_ids: Iterable[UUID], place: str, row: object, *, whole: bool = False) -> None:
     """Store that a row took its text from these memories. With `whole`, the row goes if one of them is erased."""
     key = row.hex if isinstance(row, UUID) else str(row)
     Quotation.objects.bulk_create(
@@ -24,7 +24,7 @@ def note(record_ids: Iterable[UUID], place: str, row: object, *, whole: bool = F
     )
 
 
-def note_named(caller: Caller, record_ids: Sequence[UUID], place: str, rows: Iterable[UUID]) -> None:
+def save_named_quotations(caller: Caller, record_ids: Sequence[UUID], place: str, rows: Iterable[UUID]) -> None:
     """Store that rows derive from memories that their author names. Raises NotFound if the author can't read one."""
     if not record_ids:
         return
@@ -37,17 +37,17 @@ def note_named(caller: Caller, record_ids: Sequence[UUID], place: str, rows: Ite
             allowed=gettext("ids of memories you may read"),
         )
     for row in rows:
-        note(record_ids, place, row, whole=True)
+        save_quotations(record_ids, place, row, whole=True)
 
 
-def note_in_batch(batch: Batch) -> None:
+def save_batch_quotations(batch: Batch) -> None:
     """Store which memories of a batch are quoted by its note and its choice."""
     if not quotes_anything(batch.note) and not quotes_anything(batch.choice):
         return
     texts = MemoryRecord.objects.filter(pk__in=batch.unit_ids).values_list("pk", "content")
     quotable = [(pk, text) for pk, text in texts if quotes_anything(text)]
-    note([pk for pk, text in quotable if text in batch.note], BATCH_NOTES, batch.pk)
-    note([pk for pk, text in quotable if text in batch.choice], BATCH_CHOICES, batch.pk, whole=True)
+    save_quotations([pk for pk, text in quotable if text in batch.note], BATCH_NOTES, batch.pk)
+    save_quotations([pk for pk, text in quotable if text in batch.choice], BATCH_CHOICES, batch.pk, whole=True)
 
 
 def quotes_anything(text: str) -> bool:

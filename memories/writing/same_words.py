@@ -29,7 +29,7 @@ MAX_COUNTED = 1_000  # maximum number of texts in one place that are counted for
 MAX_LISTED = 200  # maximum number of texts in one place that are listed for the admins
 
 
-def note(caller: Caller, tombstone: Tombstone, texts: Sequence[str]) -> dict[str, int]:
+def list_for_admins(caller: Caller, tombstone: Tombstone, texts: Sequence[str]) -> dict[str, int]:
     """List the texts with these words for the admins. Return how many of them the caller may read, by place."""
     if not texts:
         return {}

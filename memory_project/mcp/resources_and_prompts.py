@@ -47,7 +47,7 @@ from memory_project.mcp.gateway import offered_resources
 from memory_project.mcp.gateway.calls import Gateway
 from memory_project.mcp.gateway.names import RESOURCE_SCHEME
 from memory_project.mcp.workers import Running
-from memory_project.operating.replica.reading import operation
+from memory_project.operating.replica.reading import route_reads
 from memory_project.web import rate_limits
 
 Result = TypeVar("Result")
@@ -120,7 +120,7 @@ class ReadingServer(IdentifiedServer):
             rate_limits.check(caller, writes=False)
             if uri.startswith(mcp_apps.SCHEME):
                 return mcp_apps.read(caller, uri, self.offered)
-            with operation(caller.email, only_reads=True):
+            with route_reads(caller.email, only_reads=True):
                 data = resources.read(caller, uri, self.offered)
         except DomainError as refused:
             error = refused

@@ -56,7 +56,7 @@ from memory_project.mcp.tool_selection import SELECTION_KEY, denied
 from memory_project.mcp.workers import Running
 from memory_project.operating.observability import calls
 from memory_project.operating.observability.mcp_operations import measured
-from memory_project.operating.replica.reading import operation
+from memory_project.operating.replica.reading import route_reads
 from memory_project.web import rate_limits
 from memory_project.web.mcp_paths import CHOOSING
 
@@ -227,7 +227,7 @@ class CommonplaceServer(ReadingServer):
         tool = self._tool(name)
         only_read = tool is not None and not tool.writes(arguments)
         try:
-            with operation(caller.email, only_reads=only_read) as reading:
+            with route_reads(caller.email, only_reads=only_read) as reading:
                 context = CallContext(caller, Call(name, arguments, {})) if wants_context else None
                 with beside.ready(context.begin) if context else nullcontext():
                     answer = self._run_tool(name, arguments, caller, agreed)

@@ -45,7 +45,7 @@ def notify_outdated(documents: Mapping[UUID, str], by: str) -> None:
 
 
 @identity.service("notices")
-def settle(document_ids: Sequence[UUID]) -> None:
+def clear(document_ids: Sequence[UUID]) -> None:
     """Delete the unread notifications about documents that cite nothing any more that has changed."""
     Notification.objects.filter(kind=KIND, record_id__in=document_ids, read_at=None).delete()
 

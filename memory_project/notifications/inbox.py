@@ -142,7 +142,7 @@ def notify_question(question: InterviewQuestion) -> None:
     notify("interviewed", [question.owner], record_id=question.pk, by=question.asked_by)
 
 
-def note_question_decided(question: InterviewQuestion) -> None:
+def clear_question(question: InterviewQuestion) -> None:
     _delete_unread({"interviewed"}, question.pk)
 
 
@@ -156,7 +156,7 @@ def notify_suggestions(suggestion: Suggestion) -> None:
         notify("suggested", [suggestion.owner], record_id=suggestion.pk, by=system_caller().email)
 
 
-def note_suggestions_decided(owner: str) -> None:
+def clear_suggestions(owner: str) -> None:
     """Delete the unread notification of suggestions of a person who has decided about all of them."""
     Notification.objects.filter(kind="suggested", person__email=owner, read_at=None).delete()
 
@@ -165,7 +165,7 @@ def notify_scope_proposed(record: MemoryRecord, caller: Caller) -> None:
     notify("scope_proposed", [record.created_by], record_id=record.pk, by=caller.email)
 
 
-def note_scope_proposal_ended(record_id: UUID) -> None:
+def clear_scope_proposal(record_id: UUID) -> None:
     _delete_unread({"scope_proposed"}, record_id)
 
 
@@ -174,7 +174,7 @@ def notify_stale(record: MemoryRecord, caller: Caller) -> None:
     notify("stale", [record.created_by], record_id=record.pk, by=caller.email)
 
 
-def note_status(record: MemoryRecord, before: str) -> None:
+def clear_outdated(record: MemoryRecord, before: str) -> None:
     """Delete unread notifications that a change of a memory's status from `before` has made untrue."""
     if before == Status.STALE and record.status != Status.STALE:
         _delete_unread({"stale"}, record.pk)
@@ -189,14 +189,13 @@ def notify_reported(record: MemoryRecord, caller: Caller) -> None:
         notify("reported", [record.created_by], record_id=record.pk, by=caller.email)
 
 
-@identity.service("notices")
-def settle_reported(record: MemoryRecord) -> None:
+def clear_reports(record: MemoryRecord) -> None:
     """Delete unread notifications about reports of a memory that was verified or changed."""
-    Notification.objects.filter(record_id=record.pk, kind="reported", read_at=None).delete()
+    _delete_unread({"reported"}, record.pk)
 
 
 @identity.service("notices")
-def retract_reported(record: MemoryRecord, caller: Caller) -> None:
+def clear_reports_of(record: MemoryRecord, caller: Caller) -> None:
     """Delete an unread notification about reports that `caller` withdrew. Others' open reports are notified instead."""
     rows = Notification.objects.filter(record_id=record.pk, kind="reported", read_at=None, by=caller.email)
     other = open_reports().filter(record=record).exclude(by=caller.email).first()

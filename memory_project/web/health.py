@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 from foundation import embedding
 from foundation.database import restore_marker
 from foundation.database.connections import direct_connection
-from memory_project.operating.replica.looks import watch
+from memory_project.operating.replica.routing import watch
 from memory_project.operating.shared import secret_key_check
 
 WATCHER = "SELECT value FROM catalog_cursors WHERE name = 'watcher'"

@@ -45,16 +45,16 @@ class Shelf:
             raise NoAnswerError
         return DeliveryResult(DeliveryStatus.LANDED)
 
-    def status_of_error(self, item: ActionItem, error: Exception, stage: DeliveryPhase) -> DeliveryResult:
+    def status_of_error(self, item: ActionItem, error: Exception, phase: DeliveryPhase) -> DeliveryResult:
         delivery_status = (
             DeliveryStatus.UNKNOWN
-            if isinstance(error, NoAnswerError) and stage == DeliveryPhase.SENDING
+            if isinstance(error, NoAnswerError) and phase == DeliveryPhase.SENDING
             else DeliveryStatus.FAILED
         )
         return DeliveryResult(delivery_status, str(error))
 
-    def note(self, item: ActionItem, result: DeliveryResult) -> None:
-        item.outcome = NAMES[result.fate]
+    def save_result(self, item: ActionItem, result: DeliveryResult) -> None:
+        item.outcome = NAMES[result.status]
         ActionItem.objects.filter(pk=item.pk).update(outcome=item.outcome, error=result.error)
 
 

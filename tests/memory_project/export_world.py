@@ -80,7 +80,7 @@ def _make_rare_rows(alice: Caller, fact: MemoryRecord) -> None:
     finding = Finding.objects.create(session=session, finding="Refunds grew by a third.", metadata={"n": 1})
     kept = Suggestion.objects.filter(owner=alice.email).latest("text")
     Suggestion.objects.filter(pk=kept.pk).update(state="kept", record=fact, decided_at=timezone.now())
-    quotations.note([fact.pk], "findings", finding.pk, whole=True)
+    quotations.save_quotations([fact.pk], "findings", finding.pk, whole=True)
     MemoryCheck.objects.create(
         record=fact, author=alice.email, source="shop", sql="SELECT 1", expects="equals", value=1
     )

@@ -147,7 +147,7 @@ def test_wiped_memories_are_listed_too(
 
 def test_a_memory_erased_while_a_backup_is_written_is_listed(folder: Path, fact: MemoryRecord) -> None:
     """Its transaction began before the backup, and ended after it."""
-    erased.note(fact.pk)
+    erased.record_erased(fact.pk)
     backup = listed(folder, "one.backup")
     assert erased.complete_list(Path(backup.path), backup.created_at) == 1
 

@@ -19,7 +19,7 @@ from memories.operations import Erase, Revise, Share
 from memories.writing import erasure
 from memory_project.models import ApiToken, User
 from memory_project.operating import database_url
-from memory_project.operating.replica import looks, watch
+from memory_project.operating.replica import routing, watch
 from memory_project.operating.replica.models import Barrier, Position
 
 HOSTS = "db1:5432,db2:5433"
@@ -101,15 +101,15 @@ def test_whatever_takes_something_away_is_noted_in_its_transaction(alice: Caller
 
 
 def test_the_position_of_a_person_grows_and_belongs_to_them(alice_user: User, bob_user: User) -> None:
-    looks.note_write(alice_user.email)
+    routing.note_write(alice_user.email)
     first = Position.objects.get(person=alice_user).position
     Barrier.objects.create(xact=1, at=alice_user.date_joined)  # anything that is written
-    looks.note_write(alice_user.email)
+    routing.note_write(alice_user.email)
     assert Position.objects.get(person=alice_user).position > first
     assert not Position.objects.filter(person=bob_user).exists()
     # of another server, whose log was longer
     Position.objects.update(position=2**60)
-    looks.note_write(alice_user.email)
+    routing.note_write(alice_user.email)
     assert first < Position.objects.get(person=alice_user).position < 2**60
 
 

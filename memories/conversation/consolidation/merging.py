@@ -63,7 +63,7 @@ def accept(caller: Caller, *, proposal_id: UUID, seen: str = "") -> MergeProposa
             merged = services.supersede(
                 caller, Supersede.read({"record_id": proposal.target_id, "content": text, "reason": REASON})
             )
-            quotations.note([proposal.target_id, proposal.record_id], MEMORIES, merged.record.pk, whole=True)
+            quotations.save_quotations([proposal.target_id, proposal.record_id], MEMORIES, merged.record.pk, whole=True)
             proposal.correction_id = merged.record.pk
             proposal.save(update_fields=["correction_id"])
     return proposal

@@ -136,7 +136,7 @@ def _compress(owner: str, conversation_id: str) -> bool:
             transaction.set_rollback(marked < len(turns))
             return False
         save_many([(summary, stamp)])
-        quotations.note([turn.pk for turn in turns], MEMORIES, summary.pk, whole=True)
+        quotations.save_quotations([turn.pk for turn in turns], MEMORIES, summary.pk, whole=True)
     return True
 
 

@@ -9,7 +9,7 @@ from memory_project import audit
 from memory_project.models import AuditEvent
 
 
-def note(caller: Caller, action: str, **arguments: Any) -> None:
+def record(caller: Caller, action: str, **arguments: Any) -> None:
     """Record that the caller has done something, such as `accept`, inside the transaction of the change."""
     audit.record(
         caller,

@@ -60,7 +60,7 @@ def save(caller: Caller, *, declared: DeclaredUpstream) -> DeclaredUpstream:
         declared.updated_at = timezone.now()
         declared.save()
         list_soon(declared.name)  # what was found under the earlier declaration says nothing about this one
-        audit_events.note(caller, "save", upstream=declared.name, is_enabled=declared.is_enabled)
+        audit_events.record(caller, "save", upstream=declared.name, is_enabled=declared.is_enabled)
     return declared
 
 
@@ -74,7 +74,7 @@ def delete(caller: Caller, *, declared: DeclaredUpstream) -> None:
     """Delete a declaration. Agents lose the tools; their pins and the decisions about them stay."""
     require_operator(caller)
     with identity.service("gateway"), transaction.atomic():
-        audit_events.note(caller, "delete", upstream=declared.name)
+        audit_events.record(caller, "delete", upstream=declared.name)
         declared.delete()
         UpstreamStatus.objects.filter(name=declared.name).delete()
 

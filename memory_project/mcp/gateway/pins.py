@@ -159,7 +159,7 @@ def _require_operator(caller: Caller) -> None:
 
 
 def _note(caller: Caller, action: str, pin: PinnedTool) -> None:
-    audit_events.note(caller, action, upstream=pin.upstream, tool=pin.tool, sha256=pin.offered_hash)
+    audit_events.record(caller, action, upstream=pin.upstream, tool=pin.tool, sha256=pin.offered_hash)
 
 
 def _locked(pin_id: int) -> PinnedTool:

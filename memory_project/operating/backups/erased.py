@@ -30,7 +30,7 @@ REGISTRY = "backups"
 LONGEST_TRANSACTION = timedelta(hours=1)
 
 
-def note(record_id: UUID) -> None:
+def record_erased(record_id: UUID) -> None:
     rows = [ErasedMemory(record_id=record_id)]
     ErasedMemory.objects.bulk_create(rows, update_conflicts=True, unique_fields=["record_id"], update_fields=["at"])
 

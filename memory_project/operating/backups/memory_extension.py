@@ -13,7 +13,7 @@ from memory_project.operating.backups import erased
 
 class BackupsMemoryExtension(MemoryExtension):
     def erase_copies(self, caller: Caller, record_id: UUID, texts: Sequence[str]) -> Mapping[str, int]:
-        erased.note(record_id)
+        erased.record_erased(record_id)
         # After the commit: a list must not name a memory that still exists, and files can't be rolled back.
         transaction.on_commit(partial(erased.append_to_lists, record_id))
         return {}

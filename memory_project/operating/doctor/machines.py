@@ -9,7 +9,7 @@ from memory_project.operating.doctor.database import MAX_CLOCK_ERROR_S
 from memory_project.operating.doctor.findings import HealthFinding, listed, ok, problem, text, warning
 from memory_project.operating.doctor.registry import Reads, health_check
 from memory_project.operating.doctor.table_facts import TableFacts
-from memory_project.operating.replica import looks
+from memory_project.operating.replica import routing
 from memory_project.operating.shared import secret_key_check, shared_cache, shared_files
 
 REPLICA_PROBLEMS = {
@@ -87,7 +87,7 @@ def cache() -> HealthFinding:
 def replica() -> HealthFinding:
     if not settings.DATABASE_REPLICA_URL:
         return ok(gettext_noop("no read replica is configured"))
-    state, seconds = looks.current_state()
+    state, seconds = routing.current_state()
     if state in REPLICA_PROBLEMS:
         found = text(REPLICA_PROBLEMS[state], seconds=f"{seconds:.1f}")
         return warning(found, text(gettext_noop("Check DATABASE_REPLICA_URL, and the replication of its server.")))

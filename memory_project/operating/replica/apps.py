@@ -14,7 +14,7 @@ class ReplicaConfig(AppConfig):
         if not settings.DATABASE_REPLICA_URL:
             return
         from foundation.database import replica  # noqa: PLC0415 - needs loaded settings
-        from memory_project.operating.replica import looks  # noqa: PLC0415 - needs loaded settings
+        from memory_project.operating.replica import routing  # noqa: PLC0415 - needs loaded settings
 
-        replica.decide = looks.decide
-        replica.on_lost = looks.watch.lost
+        replica.decide = routing.decide
+        replica.on_lost = routing.watch.lost

@@ -10,14 +10,14 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
 from foundation.database import replica
-from memory_project.operating.replica import looks
+from memory_project.operating.replica import routing
 
 HEADER = "Commonplace-Replica-Lag"
 ONLY_READS = "_only_reads"  # attribute of a POST request that has changed nothing: its reading
 
 
 @contextmanager
-def operation(email: str, *, only_reads: bool) -> Iterator[replica.Reading]:
+def route_reads(email: str, *, only_reads: bool) -> Iterator[replica.Reading]:
     """Run an operation of this person. A failed one is noted, too, because it may have committed a part."""
     if only_reads:
         with replica.reading() as current:
@@ -27,7 +27,7 @@ def operation(email: str, *, only_reads: bool) -> Iterator[replica.Reading]:
         yield replica.Reading()
     finally:
         if settings.DATABASE_REPLICA_URL:
-            looks.note_write(email)
+            routing.note_write(email)
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def read_from_replica(get_response: Callable[[HttpRequest], HttpResponse]) -> Ca
             posted: replica.Reading | None = getattr(request, ONLY_READS, None)
             user = getattr(request, "user", None)  # of a REST request, the token's user
             if user is not None and user.is_authenticated and posted is None:
-                looks.note_write(user.email)
+                routing.note_write(user.email)
         return _with_header(response, posted) if posted else response
 
     return middleware

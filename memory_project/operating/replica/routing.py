@@ -1,4 +1,4 @@
-"""The decision whether an operation reads from the replica: one look at the primary, and one at the replica.
+"""The decision whether an operation reads from the replica: one query to the primary, and one to the replica.
 
 A person reads from the replica if it has replayed
 
@@ -52,8 +52,8 @@ WRITTEN = """
 watch = Watch()
 
 
-def decide(operation: replica.Reading, email: str) -> bool:
-    """Return whether this person's operation reads from the replica. Sets `operation.lag_s` if it is too far behind."""
+def decide(reading: replica.Reading, email: str) -> bool:
+    """Return whether this person's operation reads from the replica. Sets `reading.lag_s` if it is too far behind."""
     if not watch.may_try():
         return False
     settled = watch.settled
@@ -62,13 +62,13 @@ def decide(operation: replica.Reading, email: str) -> bool:
     except DatabaseError:  # the operation meets the error itself
         return False
     position, flushed, horizon, barriers, system = primary[0]
-    found = _look_at_replica({"barriers": barriers, "system": system})
+    found = _query_replica({"barriers": barriers, "system": system})
     if found is None:
         return False
     replayed, present = found
     watch.note(flushed, replayed)
     if watch.lag_s > settings.DATABASE_REPLICA_MAX_LAG_S:
-        operation.lag_s = watch.lag_s
+        reading.lag_s = watch.lag_s
     elif horizon < settled:  # the ids of transactions began anew, because the server is another one
         watch.settled = 0
     elif replayed >= position and present == len(barriers):
@@ -83,7 +83,7 @@ def current_state() -> tuple[str, float]:
     return watch.summary(), watch.lag_s
 
 
-def _look_at_replica(values: dict[str, Any]) -> tuple[int, int] | None:
+def _query_replica(values: dict[str, Any]) -> tuple[int, int] | None:
     """Return how far the replica has replayed the log, and how many of the barriers it has; None if it is unusable."""
     connection = connections[replica.ALIAS]
     try:
