@@ -187,7 +187,7 @@ class MemoryExtension:
     def citing_documents_outdated(self, documents: Mapping[UUID, str], by: str) -> None:
         """Called after `by` changed or erased a memory that these documents cite. The values are their authors."""
 
-    def citing_documents_settled(self, document_ids: Sequence[UUID]) -> None:
+    def citing_documents_resolved(self, document_ids: Sequence[UUID]) -> None:
         """Called after documents were removed, or cite nothing any more that has changed."""
 
     # -- copies of memories ------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ record_reported = EXTENSIONS.tell(MemoryExtension.record_reported)
 report_withdrawn = EXTENSIONS.tell(MemoryExtension.report_withdrawn)
 keep_checks = EXTENSIONS.tell(MemoryExtension.keep_checks)
 citing_documents_outdated = EXTENSIONS.tell(MemoryExtension.citing_documents_outdated)
-citing_documents_settled = EXTENSIONS.tell(MemoryExtension.citing_documents_settled)
+citing_documents_resolved = EXTENSIONS.tell(MemoryExtension.citing_documents_resolved)
 access_narrowed = EXTENSIONS.tell(MemoryExtension.access_narrowed)
 catalog_changed = EXTENSIONS.tell(MemoryExtension.catalog_changed)
 

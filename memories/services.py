@@ -301,7 +301,7 @@ def revise(caller: Caller, operation: operations.Revise) -> MemoryRecord:
             if operation.metadata is not None:
                 record.metadata = validate(JsonObject, record.metadata | operation.metadata, "metadata")
             if is_new_text:
-                _settle_new_text(caller, record)
+                _after_new_text(caller, record)
         checked = prepared(record) if prepared else ""
         text_changed = record.embedding_text_hash is None
     if record.updated_at == updated_at and not checked:
@@ -313,10 +313,10 @@ def revise(caller: Caller, operation: operations.Revise) -> MemoryRecord:
     return with_current_status(record)
 
 
-def _settle_new_text(caller: Caller, record: MemoryRecord) -> None:
-    """Note who has edited the text. A new text settles the doubts about the old one."""
+def _after_new_text(caller: Caller, record: MemoryRecord) -> None:
+    """Note who has edited the text, and end the doubts about the old one."""
     record.metadata = with_editor(caller, record, record.metadata)
-    feedback.settle_marks(record)
+    feedback.stop_counting_wrong_marks(record)
     if record.status == Status.STALE:
         activate(record)
 

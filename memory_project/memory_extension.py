@@ -46,7 +46,7 @@ class ProjectMemoryExtension(MemoryExtension):
     def citing_documents_outdated(self, documents: Mapping[UUID, str], by: str) -> None:
         citations.notify_outdated(documents, by)
 
-    def citing_documents_settled(self, document_ids: Sequence[UUID]) -> None:
+    def citing_documents_resolved(self, document_ids: Sequence[UUID]) -> None:
         citations.clear(document_ids)
 
     def after_call(self, caller: Caller, call: Call) -> Iterable[ContextBlock]:

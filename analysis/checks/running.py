@@ -36,8 +36,7 @@ from foundation.people.permissions import build_caller
 from memories import services
 from memories.extensions import StaleCause
 from memories.models import Impression, MemoryRecord, Report, Status
-from memories.writing.revision import last_revision
-from memories.writing.staleness import mark_fresh
+from memories.writing.staleness import mark_fresh, was_marked_stale_by
 
 SECOND_AFTER = timedelta(minutes=5)  # a second failure sooner than this may have the same passing cause
 RETRY_AFTER = timedelta(minutes=10)
@@ -176,14 +175,13 @@ def set_status(record: MemoryRecord, check: MemoryCheck) -> None:
     """Make the locked memory stale if the check has failed twice, or active again if a check alone made it stale."""
     if check.has_failed_twice and record.status == Status.ACTIVE:
         services.mark_stale(CHECKER, record_id=record.pk, reason=reason_of(check))
-    elif check.state == CheckState.PASSED and record.status == Status.STALE and _was_marked_by_check(record):
+    elif (
+        check.state == CheckState.PASSED
+        and record.status == Status.STALE
+        and was_marked_stale_by(record, CHECKER.email)
+    ):
         mark_fresh(CHECKER, record_id=record.pk, reason=PASSES_AGAIN, change=CHECK_PASSED)
     record.refresh_from_db(fields=["status", "stale_reason", "stale_at"])
-
-
-def _was_marked_by_check(record: MemoryRecord) -> bool:
-    last = last_revision(record.pk, change__in=["mark_stale", "mark_wrong"])
-    return last is not None and last.change == "mark_stale" and last.changed_by == CHECKER.email
 
 
 @translation.override(settings.LANGUAGE_CODE)  # the text is stored

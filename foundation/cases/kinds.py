@@ -166,24 +166,24 @@ def case_id(row: Any) -> str:
     return row.pk.hex if isinstance(row.pk, UUID) else str(row.pk)
 
 
-def record_id(text: str, field: str = "cases") -> UUID:
+def parse_case_id(text: str, field: str = "cases") -> UUID:
     """Read the id of a case whose row has a UUID. Raises Invalid."""
     pk: UUID = validate(Id, text, field)
     return pk
 
 
-def token_of(row: Any) -> str:
+def undo_token_of(row: Any) -> str:
     """Return a token for the undo of a decision that is stored in its row. It names the decision by its time."""
     return f"{case_id(row)} {row.decided_at.isoformat()}"
 
 
 def decided_row(rows: QuerySet[Any], undo_token: str) -> Any:
-    """Return the row whose present decision a token of `token_of` names.
+    """Return the row whose present decision a token of `undo_token_of` names.
 
     Raises NotFound if the row is not among `rows`, and Conflict if its decision was undone, or is a later one.
     """
     text, _, at = undo_token.partition(" ")
-    row = rows.filter(pk=record_id(text, "undo")).first()
+    row = rows.filter(pk=parse_case_id(text, "undo")).first()
     if row is None:
         raise NotFound(gettext("no such verdict"), field="undo")
     if row.decided_at is None or row.decided_at.isoformat() != at:

@@ -4,7 +4,7 @@ An app registers its kinds of jobs. A kind does its work as a generator that yie
 slice how far it is. So a job may end after any slice, and go on in another process: when its turn is over, when its
 worker is killed, and when the work is canceled.
 
-The next turn goes to the person whose last turn is the longest ago, and to the job of theirs whose last turn is. So
+Turns rotate, first among people, and then among the jobs of each person: whoever was served longest ago is next. So
 short work ends in its first turns, however much work others have. A person has one turn at a time.
 """
 

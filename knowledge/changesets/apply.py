@@ -242,12 +242,12 @@ def _row(changeset: Changeset, position: int, planned: Planned) -> Change:
 
 
 def carry_out(caller: Caller, catalog: Catalog, changeset: Changeset) -> Applied:
-    """Make the open writes of a changeset, and settle its state and its insights."""
+    """Make the open writes of a changeset, and save its state and those of its insights."""
     run = WriteRun(changeset.run_id, changeset.applied_by, {"changeset": changeset.pk.hex})
     with exclusive(changeset), own_writes.keep_baselines_current(changeset):
         queue = delivery_queue_of(changeset)
         if queue.open.exists():
-            # Marked as partial now, because a crash before _settle may leave some changes written.
+            # Marked as partial now, because a crash before _save_outcome may leave some changes written.
             Changeset.objects.filter(pk=changeset.pk).update(state=ChangesetState.PARTIAL)
         total = queue.open.count()
         for number, change in enumerate(deliver(queue, CatalogWrite(catalog, run)), start=1):
@@ -256,10 +256,10 @@ def carry_out(caller: Caller, catalog: Catalog, changeset: Changeset) -> Applied
             if number < total:  # a call that is cancelled after its last write is complete, not partial
                 progress.tell(number, total, f"Wrote {number} of {total} values to the catalog")
         locks.check()
-        return _settle(caller, changeset)
+        return _save_outcome(caller, changeset)
 
 
-def _settle(caller: Caller, changeset: Changeset) -> Applied:
+def _save_outcome(caller: Caller, changeset: Changeset) -> Applied:
     changes = list(changeset.changes.all())
     outcomes = {change.outcome for change in changes}
     marked = 0

@@ -194,7 +194,7 @@ def _restore(
         is_reverted = _revert(catalog, change, run, entity_is_deleted=change.urn in deleted and not change.creates)
         (reverted if is_reverted else conflicts).append(change)
     with locks.fenced(), transaction.atomic():
-        _settle(caller, changeset, conflicts, erased, kept)
+        _save_rollback(caller, changeset, conflicts, erased, kept)
         returned = return_to_review(caller, changeset)
     skipped = list(changeset.changes.filter(outcome=ChangeOutcome.NOOP))
     return RolledBack(changeset, reverted, [*conflicts, *erased], skipped, kept, returned)
@@ -209,7 +209,7 @@ def _refuse(changes: list[Change], message: str) -> None:
         )
 
 
-def _settle(
+def _save_rollback(
     caller: Caller, changeset: Changeset, conflicts: list[Change], erased: list[Change], kept: list[Undo]
 ) -> None:
     for change in erased:

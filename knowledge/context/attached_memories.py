@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
@@ -44,7 +44,7 @@ from memories.models import MemoryRecord, Status
 from memories.rendering import entity_name
 from memories.retrieval.recall import hints_about
 from memories.use import attachments
-from memories.use.attachments import Shown
+from memories.use.attachments import LastImpression
 from memories.validity.scopes.differing import labels_and_note
 
 MAX_BYTES = 280  # of the content of an attached memory; longer content is cut
@@ -128,7 +128,7 @@ class MemoryLookup:
     def __init__(self, caller: Caller, call: Call) -> None:
         self.caller = caller
         self.call = call
-        self.recent: Mapping[UUID, Shown] = {}  # what the connection has had lately
+        self.recent: Mapping[UUID, LastImpression] = {}  # what the connection has had lately
         self.knowledge: Knowledge | None = None
         self.looked_up_at = 0.0  # a time of time.monotonic()
 
@@ -193,7 +193,7 @@ def attach_memories(caller: Caller, call: Call) -> ContextBlock | None:
 
 
 def knowledge_about(
-    caller: Caller, call: Call, recent: Mapping[UUID, Shown], *, limit_ms: int | None = None
+    caller: Caller, call: Call, recent: Mapping[UUID, LastImpression], *, limit_ms: int | None = None
 ) -> Knowledge:
     """Return the attachable memories of a call. `recent` are those that its connection has had.
 
@@ -334,14 +334,13 @@ def _with_matches(knowledge: Knowledge, found: MemoriesForCall, profile: Profile
 
 
 def _context_block(
-    caller: Caller, call: Call, knowledge: Knowledge, recent: Mapping[UUID, Shown]
+    caller: Caller, call: Call, knowledge: Knowledge, recent: Mapping[UUID, LastImpression]
 ) -> ContextBlock | None:
     uses.note_uses(recent, knowledge.subject)
-    shown = {pk: impression.version for pk, impression in recent.items()}
     best_first = knowledge.best_first
-    fresh = [_mark_changed(entry, shown) for entry in best_first if not _is_shown(entry, shown)]
-    fresh_neighbors = [_mark_changed(entry, shown) for entry in knowledge.neighbors if not _is_shown(entry, shown)]
-    shown_before = [entry.record.pk.hex for entry in best_first if _is_shown(entry, shown)]
+    fresh = _mark_changed(best_first, recent)
+    fresh_neighbors = _mark_changed(knowledge.neighbors, recent)
+    shown_before = [entry.record.pk.hex for entry in best_first if is_unchanged(entry.record, recent)]
     fitting, omitted = within_bounds(fresh)
     if not omitted:  # neighbors only take places that are left over
         fitting, _ = within_bounds([*fresh, *fresh_neighbors])
@@ -411,12 +410,18 @@ def _with_applied(why: str, is_applied: bool) -> str:
     return f"{why}; applied to the catalog by a curator" if is_applied else why
 
 
-def _is_shown(entry: ContextEntry, shown: Mapping[UUID, str]) -> bool:
-    return shown.get(entry.record.pk) == version(entry.record)
+def is_unchanged(record: MemoryRecord, recent: Mapping[UUID, LastImpression]) -> bool:
+    """Return whether the connection has had this memory as it is now."""
+    return record.pk in recent and recent[record.pk].version == version(record)
 
 
-def _mark_changed(entry: ContextEntry, shown: Mapping[UUID, str]) -> ContextEntry:
-    return replace(entry, why=f"changed since it was shown; {entry.why}") if entry.record.pk in shown else entry
+def _mark_changed(entries: Iterable[ContextEntry], recent: Mapping[UUID, LastImpression]) -> list[ContextEntry]:
+    """Return the entries that the connection has not had as they are now. Those it had earlier say so."""
+    return [
+        replace(entry, why=f"changed since it was shown; {entry.why}") if entry.record.pk in recent else entry
+        for entry in entries
+        if not is_unchanged(entry.record, recent)
+    ]
 
 
 def _why_ended(record: MemoryRecord) -> str:

@@ -1,7 +1,7 @@
 """Content of a briefing on entities or a repository: extracted from memories, reviews and the catalog.
 
 A briefing may reach an agent that did not ask for it. So the texts of others in it follow the rule for attached
-memories (attached_memories.py). A text that no longer holds is quoted only if the caller wrote it, the active persona
+memories (attachable.py). A text that no longer holds is quoted only if the caller wrote it, the active persona
 shares it, or it was attached to a call of the caller.
 """
 

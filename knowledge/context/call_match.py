@@ -152,7 +152,7 @@ def profile_of(subject: CallSubject) -> Profile:
         _distinct(tables),
         _distinct(columns),
         _distinct(name for name in (*prose, *known) if name.lower() not in used)[:MAX_COLUMNS],
-        _distinct(text for text in literals if _is_telling(text)),
+        _distinct(text for text in literals if _is_distinctive_literal(text)),
         _distinct(row.description[:MAX_DESCRIPTION] for row in rows),
     )
 
@@ -307,7 +307,7 @@ def _literal_weight(literal: str) -> float:
     return 2.4 if is_name else 1.5
 
 
-def _is_telling(literal: str) -> bool:
+def _is_distinctive_literal(literal: str) -> bool:
     """Return whether a literal can point to a memory, which single characters and years can't."""
     if re.fullmatch(r"\d+", literal):
         return len(literal) > 1 and not re.fullmatch(r"(19|20)\d\d|10+", literal)

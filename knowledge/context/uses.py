@@ -1,4 +1,4 @@
-"""Signs that an attached memory was used: a later call on its connection has words of it that the first did not have.
+"""Detects that an attached memory was used: a later call on the connection has words of it that the first did not have.
 
 The words of a call are the tables, columns and literals of its statements, and the names of the entities it asks about.
 A literal of several words counts if the memory has all of them. The words of a memory are those of its text and its
@@ -22,7 +22,7 @@ from knowledge.entities.call_subject import MIN_WORD, STOP_WORDS, CallSubject, s
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
 from memories.use.attachment_use import mark_used
-from memories.use.attachments import Shown
+from memories.use.attachments import LastImpression
 
 MAX_TERMS = 60  # maximum number of hashes that are stored with an impression
 # Numbers that so many texts have that they point to none: single digits, years, powers of ten.
@@ -36,7 +36,7 @@ def terms_beyond(records: Iterable[MemoryRecord], subject: CallSubject) -> dict[
     return {pk: [_hash(word) for word in words[:MAX_TERMS]] for pk, words in beyond.items()}
 
 
-def note_uses(recent: Mapping[UUID, Shown], subject: CallSubject) -> None:
+def note_uses(recent: Mapping[UUID, LastImpression], subject: CallSubject) -> None:
     """Mark the recent impressions of a connection that this later call shows to be used, if there are any."""
     waiting = [shown for shown in recent.values() if shown.terms and not shown.is_used]
     if not waiting:
@@ -51,8 +51,8 @@ def _terms_of(subject: CallSubject) -> list[Collection[str]]:
     names = [entity_name(urn).rpartition(".")[2] for urn in subject.requested]
     names += [name for statement in subject.statements for name in _names_in(statement.tables, statement.columns)]
     literals = [text for statement in subject.statements for text in statement.literals]
-    terms: list[Collection[str]] = [_telling([name]) for name in names]
-    return [term for term in [*terms, *(_telling(TOKEN.findall(text)) for text in literals)] if term]
+    terms: list[Collection[str]] = [_distinctive_words([name]) for name in names]
+    return [term for term in [*terms, *(_distinctive_words(TOKEN.findall(text)) for text in literals)] if term]
 
 
 def _names_in(tables: Sequence[str], columns: Sequence[str]) -> list[str]:
@@ -60,21 +60,21 @@ def _names_in(tables: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 
 def _all_words(subject: CallSubject) -> set[str]:
-    return set(_telling(TOKEN.findall(subject.question)))
+    return set(_distinctive_words(TOKEN.findall(subject.question)))
 
 
 def _words_of_memory(record: MemoryRecord) -> list[str]:
     columns = " ".join(str(column.get("column", "")) for column in record.related_columns)
-    return _telling(TOKEN.findall(f"{record.content} {columns}"))
+    return _distinctive_words(TOKEN.findall(f"{record.content} {columns}"))
 
 
-def _telling(words: Iterable[str]) -> list[str]:
+def _distinctive_words(words: Iterable[str]) -> list[str]:
     """Return the words in a form that can be compared, without those that point to nothing."""
     lowered = (word.lower() for word in words)
-    return list(dict.fromkeys(singular(word) for word in lowered if _is_telling(word)))
+    return list(dict.fromkeys(singular(word) for word in lowered if _is_distinctive(word)))
 
 
-def _is_telling(word: str) -> bool:
+def _is_distinctive(word: str) -> bool:
     if word.isdigit():
         return not VAGUE_NUMBER.fullmatch(word)
     return len(word) >= MIN_WORD and word not in STOP_WORDS and word not in ORDINARY and word not in COMMON

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -21,15 +22,24 @@ from memories.models.index_job import Trigger
 from memories.operations import Forget, ReportMemories, Rescope
 from memories.retrieval import indexing
 from memories.use import reports
-from memories.writing import rescoping, staleness
-from memories.writing import undo as undoing
+from memories.writing import rescoping, staleness, undo
 from memories.writing.revision import last_revision, save_new
 
-NOTHING, ARCHIVED, RESCOPED, MADE_STALE, REPORTED, CAPTURED, EDIT_PROPOSED, SCOPE_PROPOSED = (
-    "nothing", "archived", "rescoped", "made_stale", "reported", "captured", "edit_proposed", "scope_proposed",
-)  # fmt: skip
-PROPOSALS = (REPORTED, EDIT_PROPOSED, SCOPE_PROPOSED)
 MARK_FRESH = "the verdict on a contradiction was undone"
+
+
+class EffectKind(StrEnum):
+    NOTHING = "nothing"
+    ARCHIVED = "archived"
+    RESCOPED = "rescoped"
+    MADE_STALE = "made_stale"
+    REPORTED = "reported"
+    CAPTURED = "captured"
+    EDIT_PROPOSED = "edit_proposed"
+    SCOPE_PROPOSED = "scope_proposed"
+
+
+PROPOSALS = (EffectKind.REPORTED, EffectKind.EDIT_PROPOSED, EffectKind.SCOPE_PROPOSED)
 
 
 @dataclass(frozen=True)
@@ -37,31 +47,31 @@ class VerdictEffect:
     """One change of a memory. If it is a proposal, somebody else has to decide about it."""
 
     record: str  # the memory's id, as hexadecimal digits
-    done: str
+    kind: EffectKind
     is_proposal: bool = False
     is_to_undo: bool = True
 
     def as_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name in ("record", "done")}
+        return {"record": self.record, "done": self.kind.value}
 
     @classmethod
     def of_json(cls, value: dict[str, Any]) -> VerdictEffect:
-        return cls(value["record"], value["done"])
+        return cls(value["record"], EffectKind(value["done"]))
 
 
-def _effect(record: MemoryRecord, done: str) -> VerdictEffect:
-    return VerdictEffect(record.pk.hex, done, is_proposal=done in PROPOSALS, is_to_undo=done != NOTHING)
+def _effect(record: MemoryRecord, kind: EffectKind) -> VerdictEffect:
+    return VerdictEffect(record.pk.hex, kind, is_proposal=kind in PROPOSALS, is_to_undo=kind != EffectKind.NOTHING)
 
 
 def give_scope(caller: Caller, record: MemoryRecord, scope: str, reason: str) -> VerdictEffect:
     if record.scope == scope:
-        return _effect(record, NOTHING)
+        return _effect(record, EffectKind.NOTHING)
     if not caller.can_edit_for(record.created_by):
         extensions.scope_proposed(record, caller)
-        return _effect(record, SCOPE_PROPOSED)
+        return _effect(record, EffectKind.SCOPE_PROPOSED)
     _end_proposal(record.pk)
     changed = rescoping.rescope(caller, Rescope(record_id=record.pk, scope=scope, reason=reason))
-    return _effect(record, EDIT_PROPOSED if changed.pending_message else RESCOPED)
+    return _effect(record, EffectKind.EDIT_PROPOSED if changed.pending_message else EffectKind.RESCOPED)
 
 
 def _end_proposal(record_id: UUID) -> None:
@@ -73,7 +83,7 @@ def doubt(caller: Caller, record: MemoryRecord, reason: str, note: str) -> Verdi
     if not caller.can_edit_for(record.created_by):
         return _report(caller, record, note)
     services.mark_stale(caller, record_id=record.pk, reason=reason)
-    return _effect(record, MADE_STALE)
+    return _effect(record, EffectKind.MADE_STALE)
 
 
 def retire(caller: Caller, record: MemoryRecord, reason: str, note: str) -> VerdictEffect:
@@ -81,14 +91,14 @@ def retire(caller: Caller, record: MemoryRecord, reason: str, note: str) -> Verd
     if not caller.can_edit_for(record.created_by):
         return _report(caller, record, note)
     services.forget(caller, Forget(record_id=record.pk, reason=reason))
-    return _effect(record, ARCHIVED)
+    return _effect(record, EffectKind.ARCHIVED)
 
 
 def _report(caller: Caller, record: MemoryRecord, note: str) -> VerdictEffect:
     had_one = Report.objects.filter(record=record, by=caller.email, verdict=ReportVerdict.WRONG).exists()
     reports.report(caller, ReportMemories(wrong=[record.pk], note=note))
     # An earlier report of the person stays when the verdict is undone.
-    return VerdictEffect(record.pk.hex, REPORTED, is_proposal=True, is_to_undo=not had_one)
+    return VerdictEffect(record.pk.hex, EffectKind.REPORTED, is_proposal=True, is_to_undo=not had_one)
 
 
 def propose_description(caller: Caller, record: MemoryRecord, urn: str, column: str) -> VerdictEffect:
@@ -104,7 +114,7 @@ def propose_description(caller: Caller, record: MemoryRecord, urn: str, column: 
         )
     own = Insight.objects.filter(record__created_by=record.created_by, record__content_key=record.content_key)
     if own.exclude(state__in=[InsightState.SUPERSEDED, InsightState.REJECTED]).exists():
-        return _effect(record, NOTHING)
+        return _effect(record, EffectKind.NOTHING)
     proposal = MemoryRecord(
         created_by=record.created_by,
         persona=record.persona,
@@ -124,12 +134,12 @@ def propose_description(caller: Caller, record: MemoryRecord, urn: str, column: 
     assignment.assign(insight)
     insight.save(force_insert=True)
     events.announce(events.CAPTURED, insight, by=caller.email, to=[])
-    return _effect(proposal, CAPTURED)
+    return _effect(proposal, EffectKind.CAPTURED)
 
 
 def index_proposals(done: Iterable[VerdictEffect]) -> None:
     """Let workers embed the memories that a verdict has created. Call it after the transaction."""
-    if ids := [UUID(effect.record) for effect in done if effect.done == CAPTURED]:
+    if ids := [UUID(effect.record) for effect in done if effect.kind == EffectKind.CAPTURED]:
         indexing.enqueue("memory", ids, Trigger.WRITE)
 
 
@@ -139,20 +149,20 @@ def index_proposals(done: Iterable[VerdictEffect]) -> None:
 def revert(caller: Caller, effect: VerdictEffect) -> None:
     """Revert an effect. Raises Conflict if the memory has changed since."""
     record_id = UUID(effect.record)
-    match effect.done:
-        case "archived":
-            undoing.undo(caller, record_id=record_id, change="forget")
-        case "rescoped":
-            undoing.undo(caller, record_id=record_id, change="rescope")
-        case "made_stale":
+    match effect.kind:
+        case EffectKind.ARCHIVED:
+            undo.undo(caller, record_id=record_id, change="forget")
+        case EffectKind.RESCOPED:
+            undo.undo(caller, record_id=record_id, change="rescope")
+        case EffectKind.MADE_STALE:
             _mark_fresh(caller, record_id)
-        case "reported":
+        case EffectKind.REPORTED:
             reports.report(caller, ReportMemories(withdraw=[record_id]))
-        case "captured":
+        case EffectKind.CAPTURED:
             _withdraw_insight(caller, record_id)
-        case "edit_proposed":
+        case EffectKind.EDIT_PROPOSED:
             _withdraw_edit(caller, record_id)
-        case "scope_proposed":
+        case EffectKind.SCOPE_PROPOSED:
             _end_proposal(record_id)
 
 

@@ -38,12 +38,12 @@ def readable(caller: Caller, rows: QuerySet[Row]) -> QuerySet[Row]:
 
 def contradictions(caller: Caller) -> QuerySet[Contradiction]:
     """Return the contradictions that are open for the caller, newest first."""
-    rows = unsettled(readable(caller, Contradiction.objects.select_related("first", "second")))
+    rows = open_pairs(readable(caller, Contradiction.objects.select_related("first", "second")))
     own = standing_verdicts().filter(by=caller.email, state=SettlementState.PROPOSED)
     return rows.exclude(Exists(own)).defer("first__search", "second__search")
 
 
-def unsettled(rows: QuerySet[Contradiction]) -> QuerySet[Contradiction]:
+def open_pairs(rows: QuerySet[Contradiction]) -> QuerySet[Contradiction]:
     """Filter to pairs of active memories with the compared texts, on which there is no standing verdict."""
     rows = rows.filter(first__status=Status.ACTIVE, first__content_key=F("first_key"))
     rows = rows.filter(Q(second__isnull=True) | Q(second__status=Status.ACTIVE, second__content_key=F("second_key")))

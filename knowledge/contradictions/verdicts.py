@@ -102,7 +102,7 @@ def _require_open(caller: Caller, pair: Contradiction) -> None:
     if any(row.by == caller.email and row.state == SettlementState.PROPOSED for row in verdicts):
         raise Conflict(gettext("has a verdict that you have proposed: undo it first"), field="contradiction_id")
     standing = [row for row in verdicts if row.state == SettlementState.DECIDED]
-    is_open = queries.unsettled(Contradiction.objects.filter(pk=pair.pk)).exists()
+    is_open = queries.open_pairs(Contradiction.objects.filter(pk=pair.pk)).exists()
     if standing and not is_open:
         verdict = PairVerdict(standing[0].verdict)
         raise Conflict(

@@ -9,7 +9,16 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import Case, CaseKind, CaseVerdict, Decided, PastVerdict, decided_row, record_id, token_of
+from foundation.cases.kinds import (
+    Case,
+    CaseKind,
+    CaseVerdict,
+    Decided,
+    PastVerdict,
+    decided_row,
+    parse_case_id,
+    undo_token_of,
+)
 from foundation.people.caller import Caller
 from knowledge.debt import interviews, questions
 from knowledge.debt.operations import PASS, SKIP, UNKNOWN, AnswerInterview, PassOver, UndoAnswer
@@ -20,12 +29,14 @@ from knowledge.models import InterviewQuestion
 def _answer(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
     captured = interviews.answer(caller, AnswerInterview.read({**values, "question_id": case_id}))
     message = gettext("It was there already.") if captured.existing else gettext("Proposed. A curator will review it.")
-    return Decided(message, token_of(questions.own_question(caller, record_id(case_id))), captured.insight.pk.hex)
+    return Decided(
+        message, undo_token_of(questions.own_question(caller, parse_case_id(case_id))), captured.insight.pk.hex
+    )
 
 
 def _pass_over(because: str, caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
     question = interviews.pass_over(caller, PassOver.read({**values, "question_id": case_id, "because": because}))
-    return Decided(gettext("Noted."), token_of(question))
+    return Decided(gettext("Noted."), undo_token_of(question))
 
 
 class QuestionCases(CaseKind):
@@ -66,7 +77,7 @@ class QuestionCases(CaseKind):
                 _with_answer(shown),
                 shown.question.get_state_display(),
                 shown.question.decided_at,
-                token_of(shown.question),
+                undo_token_of(shown.question),
                 shown.question.record_id.hex if shown.question.record_id else "",
             )
             for shown in questions.shown(caller, rows)

@@ -150,7 +150,7 @@ def _insert() -> int:
 
 def _contradicted(side: str) -> Any:
     """Return the ids of memories on one side of an open contradiction between texts that are not private."""
-    rows = contradictions.unsettled(Contradiction.objects.all()).order_by()
+    rows = contradictions.open_pairs(Contradiction.objects.all()).order_by()
     rows = rows.exclude(first__visibility=Visibility.PRIVATE).exclude(second__visibility=Visibility.PRIVATE)
     return rows.filter(**{f"{side}__isnull": False}).values(side)
 

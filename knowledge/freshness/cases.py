@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import MAX_PAST, Case, CaseKind, CaseVerdict, Decided, PastVerdict, record_id
+from foundation.cases.kinds import MAX_PAST, Case, CaseKind, CaseVerdict, Decided, PastVerdict, parse_case_id
 from foundation.operations.errors import Conflict, NotFound
 from foundation.people.caller import Caller
 from knowledge.freshness import stale_review
@@ -27,14 +27,14 @@ WRONG = "wrong"
 
 
 def _verify(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
-    pk = record_id(case_id)
+    pk = parse_case_id(case_id)
     with unchanged(caller, pk, seen):
         services.verify(caller, Verify.read({"record_id": pk, "note": values.get("note", "")}))
         return Decided(gettext("Verified as still true."), _token("verify", pk), pk.hex)
 
 
 def _forget(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
-    pk = record_id(case_id)
+    pk = parse_case_id(case_id)
     with unchanged(caller, pk, seen):
         services.forget(caller, Forget.read({"record_id": pk, "reason": values.get("note", "")}))
         text = gettext("Forgotten. The memory is kept, but it is no longer recalled.")
@@ -48,7 +48,7 @@ def _token(change: str, pk: UUID) -> str:
 
 
 def _mark_wrong(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
-    pk = record_id(case_id)
+    pk = parse_case_id(case_id)
     with unchanged(caller, pk, seen):
         before = _own_mark(caller, pk)
         if before is not None and before.verdict == WRONG:
@@ -142,7 +142,7 @@ class _MemoryCases(CaseKind):
         act, _, rest = undo_token.partition(" ")
         text, _, rest = rest.partition(" ")
         number, _, earlier = rest.partition(" ")
-        pk = record_id(text, "undo")
+        pk = parse_case_id(text, "undo")
         if act == WRONG:
             _take_back_mark(caller, pk, number, earlier)
         elif act in (VERIFY.name, FORGET.name) and number.isascii() and number.isdecimal() and len(number) < 19:

@@ -43,7 +43,7 @@ from knowledge.freshness.baselines import (
 from knowledge.freshness.conditions import check_conditions
 from knowledge.models import CatalogCursor, Due, EntityBaseline
 from memories import services
-from memories.models import MemoryRecord, MemoryRevision, Status
+from memories.models import MemoryRecord, Status
 from memories.models.record import MemoryRecordQuerySet
 from memories.writing import staleness
 
@@ -340,7 +340,7 @@ def _set_status(record: MemoryRecord, reason: str, result: CheckReport) -> None:
             if reason:
                 services.mark_stale(WATCHER, record_id=pk, reason=reason, unchanged_since=seen)
                 result.stale += 1
-        elif reason != record.stale_reason and _was_marked_by_watcher(record):
+        elif reason != record.stale_reason and staleness.was_marked_stale_by(record, WATCHER.email):
             if reason:
                 staleness.replace_stale_reason(WATCHER, record_id=pk, reason=reason, unchanged_since=seen)
             else:
@@ -348,12 +348,6 @@ def _set_status(record: MemoryRecord, reason: str, result: CheckReport) -> None:
                 result.fresh += 1
     except (Conflict, NotFound):  # a concurrent request has changed the memory
         EntityBaseline.objects.filter(record=record.pk, due=Due.NOTHING).update(due=Due.COMPARE)
-
-
-def _was_marked_by_watcher(record: MemoryRecord) -> bool:
-    marks = MemoryRevision.objects.filter(record=record, change__in=["mark_stale", "mark_wrong"])
-    last = marks.order_by("-valid_to", "-id").first()
-    return last is not None and last.change == "mark_stale" and last.changed_by == WATCHER.email
 
 
 # -- reporting ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from foundation.cases.kinds import MAX_PAST, Case, CaseKind, CaseVerdict, Decided, PastVerdict, decided_row, token_of
+from foundation.cases.kinds import (
+    MAX_PAST,
+    Case,
+    CaseKind,
+    CaseVerdict,
+    Decided,
+    PastVerdict,
+    decided_row,
+    undo_token_of,
+)
 from foundation.people.caller import Caller
 from knowledge.models import Suggestion, SuggestionState
 from knowledge.suggestions import decisions, queries
@@ -25,17 +34,17 @@ def _propose(caller: Caller, case_id: str, seen: str, values: Mapping[str, str])
 def _kept(caller: Caller, case_id: str, values: Mapping[str, str], keep_as: str, message: str) -> Decided:
     kept = decisions.keep(caller, Keep.read({**values, "suggestion_id": case_id, "keep_as": keep_as}))
     message = gettext("It was there already.") if kept.existing else message
-    return Decided(message, token_of(kept.suggestion), kept.record.pk.hex)
+    return Decided(message, undo_token_of(kept.suggestion), kept.record.pk.hex)
 
 
 def _discard(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
     (suggestion,) = decisions.discard(caller, Discard.read({"suggestion_ids": [case_id]}))
-    return Decided(gettext("Discarded."), token_of(suggestion))
+    return Decided(gettext("Discarded."), undo_token_of(suggestion))
 
 
 def _never(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
     (suggestion,) = decisions.never_again(caller, NeverAgain.read({"suggestion_ids": [case_id]}))
-    return Decided(gettext("Discarded. It and texts like it will not be suggested again."), token_of(suggestion))
+    return Decided(gettext("Discarded. It and texts like it will not be suggested again."), undo_token_of(suggestion))
 
 
 class SuggestionCases(CaseKind):
@@ -77,7 +86,7 @@ class SuggestionCases(CaseKind):
                 row.text,
                 row.get_state_display(),
                 row.decided_at,
-                token_of(row),
+                undo_token_of(row),
                 row.record_id.hex if row.record_id else "",
             )
             for row in decided[:MAX_PAST]

@@ -142,7 +142,7 @@ def _remove(rows: QuerySet[MemoryRecord]) -> int:
             IndexJob.objects.filter(source_id__in=pks).delete()
             MemoryRecord.objects.filter(pk__in=pks).delete()
             if pks:
-                term_changes.settle()
+                term_changes.count_all()
         count += len(batch)
         if len(batch) < BATCH:
             return count

@@ -133,7 +133,7 @@ def _wipe(user: Caller) -> dict[str, int]:
             table = model._meta.db_table
             counts[table] = counts.get(table, 0) + rows.delete()[0]
         counts |= extensions.owner_wiped(owner, pseudonym)
-        term_changes.settle()
+        term_changes.count_all()
     return counts
 
 

@@ -417,13 +417,13 @@ class MemoryRecord(models.Model):
 
     @property
     def lacks_entities(self) -> bool:
-        """Return whether it is a fact about data of which it is unknown which entity it is about.
+        """Return whether this is a fact about data whose entity is not known.
 
         A text that names exactly one entity is about that one. Notes and conversations are no such facts.
         """
         is_fact = self.tier == Tier.NONE and self.source != Source.NOTE
-        is_told = bool(self.entity_urns) or len(self.detected_urns) == 1
-        return is_fact and self.dimension in ABOUT_DATA and not is_told
+        is_entity_known = bool(self.entity_urns) or len(self.detected_urns) == 1
+        return is_fact and self.dimension in ABOUT_DATA and not is_entity_known
 
     @property
     def spoken(self) -> str:

@@ -164,16 +164,6 @@ def dimension_problem() -> str:
     )
 
 
-# -- jobs ------------------------------------------------------------------------------------------------
-
-
-def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
-    """Open a job for each unit that has no open job; return the number of all given units."""
-    jobs = [IndexJob(source_kind=kind, source_id=unit, trigger_kind=trigger) for unit in units]
-    prepared_statements.insert_missing(jobs)
-    return len(jobs)
-
-
 # -- finding and closing gaps ----------------------------------------------------------------------------
 
 
@@ -219,6 +209,16 @@ def has_forgotten_memories() -> bool:
         return False
     unembedded = MEMORIES.rows().filter(embedding_text_hash=None, updated_at__lt=timezone.now() - WRITE_PAUSE)
     return _without_job(MEMORIES.kind, unembedded).exists()
+
+
+# -- jobs ------------------------------------------------------------------------------------------------
+
+
+def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
+    """Open a job for each unit that has no open job; return the number of all given units."""
+    jobs = [IndexJob(source_kind=kind, source_id=unit, trigger_kind=trigger) for unit in units]
+    prepared_statements.insert_missing(jobs)
+    return len(jobs)
 
 
 @contextmanager

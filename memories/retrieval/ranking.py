@@ -92,7 +92,7 @@ class Ranked:
     cosine: float | None
     coverage: float
     bonus: float
-    plain_score: float  # the score by the formula of Candidate.score
+    plain_score: float  # the score by the formula of RankedCandidate.score
 
     @classmethod
     def of(cls, row: RankedCandidate) -> Ranked:

@@ -40,7 +40,7 @@ def update() -> str:
             return f"{total} changes counted"
 
 
-def settle() -> None:
+def count_all() -> None:
     """Count what waits now, in the transaction of an erasure: a waiting change holds the words of the erased text.
 
     Call it last, because other counts wait for the end of the transaction.

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from memories.texts import words
 from memories.texts.parts import Claim, PartKind, PlacedTime, TextToken
-from memories.texts.reading import read_statement, statement_language
+from memories.texts.reading import claim_language, read_claim
 
 MAX_LENGTH = 4_000  # maximum number of characters of a text that is compared; a memory is not longer
 MAX_FRONTED = 8  # maximum number of words of a phrase that is looked for elsewhere
@@ -28,7 +28,7 @@ class TextVerdict(StrEnum):
     DIFFERENT = "different"  # another number, time, name, negation, opposite or role
 
 
-class TextDifference(StrEnum):
+class DifferenceKind(StrEnum):
     NUMBER = "number"
     UNIT = "unit"
     TIME = "time"
@@ -41,17 +41,17 @@ class TextDifference(StrEnum):
 
 
 @dataclass(frozen=True)
-class Differing:
+class Difference:
     """One difference. Each side quotes the words of one text, and is empty if the other text only adds something."""
 
-    kind: TextDifference
+    kind: DifferenceKind
     first: tuple[str, ...] = ()
     second: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        if self.kind == TextDifference.ORDER:
+        if self.kind == DifferenceKind.ORDER:
             return "the same words in another order"
-        if self.kind == TextDifference.TENSE:
+        if self.kind == DifferenceKind.TENSE:
             return "another tense or voice"
         quoted = [", ".join(side[:MAX_QUOTED]) for side in (self.first, self.second)]
         if all(quoted):
@@ -62,7 +62,7 @@ class Differing:
 @dataclass(frozen=True)
 class Comparison:
     verdict: TextVerdict
-    differences: tuple[Differing, ...] = ()
+    differences: tuple[Difference, ...] = ()
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.differences))
@@ -77,11 +77,11 @@ def compare(first: str, second: str) -> Comparison:
         return Comparison(TextVerdict.SAME)
     if max(len(first), len(second)) > MAX_LENGTH:
         return Comparison(TextVerdict.NEAR)
-    language = statement_language(first)
-    if language != statement_language(second):  # one of them may be too short to tell
-        language = statement_language(f"{first}\n{second}")
-    one = read_statement(first, language)
-    other = read_statement(second, language)
+    language = claim_language(first)
+    if language != claim_language(second):  # one of them may be too short to tell
+        language = claim_language(f"{first}\n{second}")
+    one = read_claim(first, language)
+    other = read_claim(second, language)
     differences = tuple(_differences(one, other))
     if not differences:
         return Comparison(TextVerdict.SAME)
@@ -98,31 +98,31 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(" .!?")
 
 
-def _is_only_wording(difference: Differing) -> bool:
-    if difference.kind in (TextDifference.NUMBER, TextDifference.TIME, TextDifference.NAME):
+def _is_only_wording(difference: Difference) -> bool:
+    if difference.kind in (DifferenceKind.NUMBER, DifferenceKind.TIME, DifferenceKind.NAME):
         return not (difference.first and difference.second)  # one text only says more
-    return difference.kind == TextDifference.WORDS
+    return difference.kind == DifferenceKind.WORDS
 
 
-def _differences(one: Claim, other: Claim) -> list[Differing]:
+def _differences(one: Claim, other: Claim) -> list[Difference]:
     opposites = _opposites(one, other)
     found = [*_differing_numbers(one, other), *_differing_times(one, other)]
     if one.is_negated != other.is_negated and len(opposites) % 2:
         # "does not include" and "excludes": the negation and the opposite cancel each other.
-        found += [Differing(TextDifference.WORDS, _texts([first]), _texts([second])) for first, second in opposites]
+        found += [Difference(DifferenceKind.WORDS, _texts([first]), _texts([second])) for first, second in opposites]
     else:
         found += _differing_negations(one, other)
-        found += [Differing(TextDifference.OPPOSITE, _texts([first]), _texts([second])) for first, second in opposites]
+        found += [Difference(DifferenceKind.OPPOSITE, _texts([first]), _texts([second])) for first, second in opposites]
     found += _differing_words(one, other, opposites)
     if not found and not _same_verb_forms(one, other):
-        found.append(Differing(TextDifference.TENSE))
+        found.append(Difference(DifferenceKind.TENSE))
     if not found and not _same_order(one, other):
-        found.append(Differing(TextDifference.ORDER))
+        found.append(Difference(DifferenceKind.ORDER))
     return found
 
 
 def _only(first: Sequence[TextToken], second: Sequence[TextToken]) -> list[TextToken]:
-    """Return the tokens of the first sequence that the second does not have as often."""
+    """Return the first sequence without the tokens of the second. A token goes as often as the second has it."""
     left = Counter(token.key for token in second)
     only = []
     for token in first:
@@ -137,18 +137,18 @@ def _texts(tokens: Sequence[TextToken]) -> tuple[str, ...]:
     return tuple(token.text.casefold() for token in tokens)
 
 
-def _differing_numbers(one: Claim, other: Claim) -> list[Differing]:
+def _differing_numbers(one: Claim, other: Claim) -> list[Difference]:
     numbers = [[token for token in side.tokens if token.kind == PartKind.NUMBER] for side in (one, other)]
     first = _only(numbers[0], numbers[1])
     second = _only(numbers[1], numbers[0])
     if not first and not second:
         return []
     units = [{token.unit for token in side} for side in (first, second)]
-    kind = TextDifference.UNIT if first and second and units[0] != units[1] else TextDifference.NUMBER
-    return [Differing(kind, _texts(first), _texts(second))]
+    kind = DifferenceKind.UNIT if first and second and units[0] != units[1] else DifferenceKind.NUMBER
+    return [Difference(kind, _texts(first), _texts(second))]
 
 
-def _differing_times(one: Claim, other: Claim) -> list[Differing]:
+def _differing_times(one: Claim, other: Claim) -> list[Difference]:
     keys = [[f"{time.prefix} {time.key}" for time in side.times] for side in (one, other)]
     first, second = (list((Counter(keys[n]) - Counter(keys[1 - n])).elements()) for n in (0, 1))
     if not first and not second:
@@ -161,21 +161,21 @@ def _differing_times(one: Claim, other: Claim) -> list[Differing]:
         )
         for side, only in ((one, first), (other, second))
     ]
-    return [Differing(TextDifference.TIME, *quoted)]
+    return [Difference(DifferenceKind.TIME, *quoted)]
 
 
-def _differing_negations(one: Claim, other: Claim) -> list[Differing]:
+def _differing_negations(one: Claim, other: Claim) -> list[Difference]:
     if one.is_negated == other.is_negated:
         return []
     first = _only(one.negations, other.negations)
     second = _only(other.negations, one.negations)
-    return [Differing(TextDifference.NEGATION, _texts(first), _texts(second))]
+    return [Difference(DifferenceKind.NEGATION, _texts(first), _texts(second))]
 
 
-def _terms(statement: Claim) -> list[TextToken]:
-    """Return the words of a statement, with prepositions as words of their own."""
+def _terms(claim: Claim) -> list[TextToken]:
+    """Return the words of a claim, with prepositions as words of their own."""
     terms = []
-    for token in statement.tokens:
+    for token in claim.tokens:
         if token.prefix:
             terms.append(TextToken(token.prefix, token.prefix, PartKind.PREPOSITION))
         if token.kind != PartKind.NUMBER:
@@ -183,7 +183,7 @@ def _terms(statement: Claim) -> list[TextToken]:
     return terms
 
 
-def _differing_words(one: Claim, other: Claim, opposites: Sequence[tuple[TextToken, TextToken]]) -> list[Differing]:
+def _differing_words(one: Claim, other: Claim, opposites: Sequence[tuple[TextToken, TextToken]]) -> list[Difference]:
     terms = [_terms(one), _terms(other)]
     if "".join(token.key for token in terms[0]) == "".join(token.key for token in terms[1]):
         return []  # "data set" and "dataset"
@@ -197,10 +197,10 @@ def _differing_words(one: Claim, other: Claim, opposites: Sequence[tuple[TextTok
     names = [[token for token in side if token.kind == PartKind.NAME] for side in sides]
     found = []
     if all(names):
-        found.append(Differing(TextDifference.NAME, _texts(names[0]), _texts(names[1])))
+        found.append(Difference(DifferenceKind.NAME, _texts(names[0]), _texts(names[1])))
         sides = [[token for token in side if token.kind != PartKind.NAME] for side in sides]
     if any(sides):
-        found.append(Differing(TextDifference.WORDS, _texts(sides[0]), _texts(sides[1])))
+        found.append(Difference(DifferenceKind.WORDS, _texts(sides[0]), _texts(sides[1])))
     return found
 
 
@@ -246,9 +246,9 @@ def _same_verb_forms(one: Claim, other: Claim) -> bool:
     return _same_forms(one, other)
 
 
-def _tense(statement: Claim) -> str:
-    ends_in_past = statement.language == "en" and any(token.is_past for token in statement.tokens)
-    return statement.tense or ("past" if ends_in_past else "")
+def _tense(claim: Claim) -> str:
+    ends_in_past = claim.language == "en" and any(token.is_past for token in claim.tokens)
+    return claim.tense or ("past" if ends_in_past else "")
 
 
 def _same_forms(one: Claim, other: Claim) -> bool:
@@ -301,11 +301,11 @@ def _is_fronted(tokens: Sequence[TextToken], other_tokens: Sequence[TextToken]) 
     return False
 
 
-def _nouns_and_rest(statement: Claim) -> tuple[list[TextToken], list[TextToken]]:
+def _nouns_and_rest(claim: Claim) -> tuple[list[TextToken], list[TextToken]]:
     """Return the nouns with their adjectives, and the other words. A verb may stand before or after a noun."""
     nouns: list[TextToken] = []
     others: list[TextToken] = []
-    tokens = statement.tokens
+    tokens = claim.tokens
     for n, token in enumerate(tokens):
         following = tokens[n + 1] if n + 1 < len(tokens) else None
         is_adjective = bool(
@@ -323,8 +323,8 @@ def _nouns_and_rest(statement: Claim) -> tuple[list[TextToken], list[TextToken]]
 def _same_cases(one: Claim, other: Claim) -> bool:
     """Return whether no noun has another article in German, where the article tells subject from object."""
     cases: list[dict[str, set[str]]] = [{}, {}]
-    for side, statement in zip(cases, (one, other), strict=True):
-        for token in statement.tokens:
+    for side, claim in zip(cases, (one, other), strict=True):
+        for token in claim.tokens:
             if token.case and not token.prefix:
                 side.setdefault(token.key, set()).add(token.case)
     return all(cases[0][key] & cases[1][key] for key in cases[0].keys() & cases[1].keys())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 
-from memories.texts.comparison import Comparison, Differing, TextDifference, compare
+from memories.texts.comparison import Comparison, Difference, DifferenceKind, compare
 from memories.texts.contradiction_words import (
     AMOUNTS,
     COMPARATORS,
@@ -24,14 +24,14 @@ from memories.texts.contradiction_words import (
     measure_of,
 )
 from memories.texts.parts import Claim, PartKind, TextToken
-from memories.texts.reading import read_statement, statement_language
+from memories.texts.reading import claim_language, read_claim
 
 CONFLICTS = (
-    TextDifference.TIME,
-    TextDifference.UNIT,
-    TextDifference.NUMBER,
-    TextDifference.OPPOSITE,
-    TextDifference.NEGATION,
+    DifferenceKind.TIME,
+    DifferenceKind.UNIT,
+    DifferenceKind.NUMBER,
+    DifferenceKind.OPPOSITE,
+    DifferenceKind.NEGATION,
 )
 MAX_SENTENCES = 20  # maximum number of sentences of each text that are compared, because their pairs are compared
 CONTENT = (PartKind.WORD, PartKind.NAME)
@@ -58,7 +58,7 @@ def sentences(text: str) -> list[str]:
 
 
 def _negates(text: str) -> bool:
-    return bool(read_statement(text, statement_language(text)).negations)
+    return bool(read_claim(text, claim_language(text)).negations)
 
 
 @dataclass
@@ -72,7 +72,7 @@ class _Pair:
 
     def __post_init__(self) -> None:
         for difference in self.comparison.differences:
-            if difference.kind == TextDifference.OPPOSITE:
+            if difference.kind == DifferenceKind.OPPOSITE:
                 self.opposites.update(difference.first + difference.second)
 
     @property
@@ -116,11 +116,11 @@ class _Pair:
 
 
 def _contradiction(first: str, second: str, only_one_negates: bool) -> str:
-    language = statement_language(f"{first}\n{second}")
-    pair = _Pair(read_statement(first, language), read_statement(second, language), compare(first, second))
+    language = claim_language(f"{first}\n{second}")
+    pair = _Pair(read_claim(first, language), read_claim(second, language), compare(first, second))
     if measures := _differing_measures(pair):
         return str(measures)
-    differences = [found for found in pair.comparison.differences if found.kind in (*CONFLICTS, TextDifference.NAME)]
+    differences = [found for found in pair.comparison.differences if found.kind in (*CONFLICTS, DifferenceKind.NAME)]
     # Sentences that differ in two facts are about two cases: "In 2024 there were 12 strikes" and "In 2025, 15".
     if len(differences) != 1 or not pair.is_about_the_same():
         return ""
@@ -128,18 +128,18 @@ def _contradiction(first: str, second: str, only_one_negates: bool) -> str:
     return str(difference) if _is_conflict(difference, pair, only_one_negates) else ""
 
 
-def _is_conflict(difference: Differing, pair: _Pair, only_one_negates: bool) -> bool:
-    if difference.kind == TextDifference.NAME:
+def _is_conflict(difference: Difference, pair: _Pair, only_one_negates: bool) -> bool:
+    if difference.kind == DifferenceKind.NAME:
         return False
-    if difference.kind == TextDifference.NEGATION:
+    if difference.kind == DifferenceKind.NEGATION:
         negated = 0 if pair.one.is_negated else 1
         # "Prices include VAT" and "Prices do not include VAT and shipping" differ in what is negated.
         return only_one_negates and not pair.own[negated] and not _has_time_of_its_own(pair)
     if not difference.first or not difference.second:
         return False
-    if difference.kind == TextDifference.TIME:
+    if difference.kind == DifferenceKind.TIME:
         return _are_unequal_times(pair)
-    if difference.kind == TextDifference.OPPOSITE:
+    if difference.kind == DifferenceKind.OPPOSITE:
         return len(difference.first) == len(difference.second) == 1 and not _is_at_the_front(difference, pair)
     return _are_unequal_amounts(pair)
 
@@ -158,7 +158,7 @@ def _has_time_of_its_own(pair: _Pair) -> bool:
     return keys[0] != keys[1]
 
 
-def _is_at_the_front(difference: Differing, pair: _Pair) -> bool:
+def _is_at_the_front(difference: Difference, pair: _Pair) -> bool:
     """Return whether both sentences begin with the opposites, so that these name two cases.
 
     For example "before the migration" and "after the migration", or "gross revenue" and "net revenue".
@@ -173,7 +173,7 @@ def _is_at_the_front(difference: Differing, pair: _Pair) -> bool:
     )
 
 
-def _differing_measures(pair: _Pair) -> Differing | None:
+def _differing_measures(pair: _Pair) -> Difference | None:
     """Return units without a number that differ, as in "The weight is in grams" and "in kilograms"."""
     if [len(side) for side in pair.own] != [1, 1]:
         return None
@@ -185,7 +185,7 @@ def _differing_measures(pair: _Pair) -> Differing | None:
     shared = pair.words[0] & pair.words[1]
     if other_kinds or not shared or one.prefix != other.prefix:
         return None
-    return Differing(TextDifference.UNIT, (one.text.casefold(),), (other.text.casefold(),))
+    return Difference(DifferenceKind.UNIT, (one.text.casefold(),), (other.text.casefold(),))
 
 
 def _are_unequal_amounts(pair: _Pair) -> bool:
@@ -216,16 +216,16 @@ def _value(number: TextToken) -> Decimal:
     return Decimal(number.key.split()[0])
 
 
-def _labels(statement: Claim) -> dict[str, str]:
+def _labels(claim: Claim) -> dict[str, str]:
     """Return numbers that name a thing, such as 12 in "store 12", by the word before them."""
     labels = {}
-    tokens = statement.tokens
+    tokens = claim.tokens
     for before, number, after in zip(tokens, tokens[1:], _followers(tokens), strict=False):
         if number.kind != PartKind.NUMBER or number.unit or number.prefix or not number.is_bound:
             continue
         if before.kind not in CONTENT or "_" in before.key:  # "at_least" and its like
             continue
-        if statement.language == "de":
+        if claim.language == "de":
             is_label = before.text[0].isupper()
         else:  # "store 12 closes", but not "closes 12 stores" or "costs 12"
             is_label = before.text[0].isupper() or bool(after and after.is_bound and not before.text.endswith("s"))

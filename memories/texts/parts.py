@@ -1,4 +1,4 @@
-"""The parts of a statement."""
+"""The parts of a claim."""
 
 from __future__ import annotations
 

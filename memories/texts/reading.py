@@ -1,8 +1,8 @@
 """Statements: a text as the sequence of what it says, without the words that only hold a sentence together.
 
-A statement keeps content words with their prepositions, negations, names, numbers with units, expressions of time and
+A claim keeps content words with their prepositions, negations, names, numbers with units, expressions of time and
 the tense. Articles, auxiliaries and polite phrases are left out. Sentences that differ only in such words, in the
-passive voice, in a genitive or in the place of a question word have the same statement.
+passive voice, in a genitive or in the place of a question word have the same claim.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CODE = re.compile(r"[./:#@_\d]|[A-ZÄÖÜ]{2}|[a-z][A-Z]")
 
 
 @lru_cache(maxsize=2_000)  # each of several candidates is compared with the same text
-def read_statement(text: str, language: str) -> Claim:
+def read_claim(text: str, language: str) -> Claim:
     plain = PRIVATE_USE.sub("", normal_form(text)).replace("’", "'").replace("‘", "'")
     plain, times = lift_times(plain, language)
     for pattern, replacement in (*words.CONTRACTIONS.get(language, ()), *words.PHRASES.get(language, ())):
@@ -54,10 +54,10 @@ def read_statement(text: str, language: str) -> Claim:
     stems = words.load_stems(
         frozenset(word.casefold().removesuffix("'s") for word in raw if word[0].isalpha()), language
     )
-    statement = Claim(text, language)
-    _Reading(statement, raw, stems, [(time.key, time.text) for time in times]).run()
-    rearrange(statement)
-    return statement
+    claim = Claim(text, language)
+    _Reading(claim, raw, stems, [(time.key, time.text) for time in times]).run()
+    rearrange(claim)
+    return claim
 
 
 # Letters of languages that have no rules here. Detection knows RECALL_LANGUAGES only and takes such texts for one of
@@ -65,7 +65,7 @@ def read_statement(text: str, language: str) -> Claim:
 FOREIGN = re.compile("[ãõłżąęśźćńőűčšžřåøæ]", re.IGNORECASE)
 
 
-def statement_language(text: str) -> str:
+def claim_language(text: str) -> str:
     """Return the language of a text, or "" for one that has no rules. The function words decide if a text is short."""
     return _language(text, tuple(settings.RECALL_LANGUAGES))
 
@@ -98,9 +98,9 @@ def _language(text: str, languages: tuple[str, ...]) -> str:
 
 @dataclass
 class _Reading:
-    """One pass over the words of a text, which fills its statement."""
+    """One pass over the words of a text, which fills its claim."""
 
-    statement: Claim
+    claim: Claim
     raw: Sequence[str]
     stems: dict[str, str]
     times: Sequence[tuple[str, str]]
@@ -116,20 +116,20 @@ class _Reading:
             position += self._read(position)
         self._flush()
         last = self._content_words()
-        times = self.statement.times
-        self.statement.times = [replace(t, anchor=AT_END) if t.anchor and t.anchor == last else t for t in times]
+        times = self.claim.times
+        self.claim.times = [replace(t, anchor=AT_END) if t.anchor and t.anchor == last else t for t in times]
 
     def _content_words(self) -> int:
         content = [
-            t for t in self.statement.tokens if t.kind not in (PartKind.QUESTION, PartKind.PREPOSITION) and not t.prefix
+            t for t in self.claim.tokens if t.kind not in (PartKind.QUESTION, PartKind.PREPOSITION) and not t.prefix
         ]
-        return sum(t.text[0].isupper() or self.statement.language != "de" for t in content)
+        return sum(t.text[0].isupper() or self.claim.language != "de" for t in content)
 
     def _read(self, position: int) -> int:
         """Read the words at a position, and return how many were used."""
         word = self.raw[position]
         lower = word.casefold()
-        language = self.statement.language
+        language = self.claim.language
         if PRIVATE_USE.match(word):
             self._add_time(*self.times[ord(word) - 0xE000])
             return 1
@@ -142,7 +142,7 @@ class _Reading:
             return used
         if lower in ("'s", "s'"):
             return 1
-        if word.isupper() and len(word) > 1 and lower in words.CAPITALIZED_NAMES and not self.statement.text.isupper():
+        if word.isupper() and len(word) > 1 and lower in words.CAPITALIZED_NAMES and not self.claim.text.isupper():
             self._add(TextToken(word, word, PartKind.NAME))
             return 1
         if self._is_function_word(lower, position):
@@ -160,10 +160,10 @@ class _Reading:
         return 1
 
     def _is_function_word(self, lower: str, position: int) -> bool:
-        statement = self.statement
-        language = self.statement.language
+        claim = self.claim
+        language = self.claim.language
         if language == "de" and lower in words.EXISTENCE:
-            statement.copula = statement.copula or words.EXISTENCE[lower]
+            claim.copula = claim.copula or words.EXISTENCE[lower]
             return True
         if lower in words.ARTICLES.get(language, ()):
             self.case = lower[-1] if language == "de" and lower not in ("ein", "eine") else ""
@@ -173,31 +173,31 @@ class _Reading:
                 self._flush()
                 self._add_auxiliary(lower, tense, position)
                 return True
-        if lower in ("we", "wir") and self.is_bound is False and statement.tense:
+        if lower in ("we", "wir") and self.is_bound is False and claim.tense:
             return True  # "did we ship" and "was shipped"
         if lower in ("that", "who", "which") and self._is_relative():
             return True
         return lower in words.FILLERS.get(language, ())
 
     def _add_auxiliary(self, lower: str, tense: str, position: int) -> None:
-        statement = self.statement
+        claim = self.claim
         auxiliary = words.AUXILIARIES.get(lower, "")
-        if auxiliary == "do" and statement.do_at < 0:
-            statement.do_at = len(statement.tokens)
+        if auxiliary == "do" and claim.do_at < 0:
+            claim.do_at = len(claim.tokens)
         if auxiliary == "be" and self._is_copula(position):
-            statement.copula = statement.copula or tense
+            claim.copula = claim.copula or tense
             return
         if auxiliary in ("be", "have", "become"):
             # In German, the number tells which noun is the subject: "hat die Bank", "haben die Bank".
-            is_plural = statement.language == "de" and lower.endswith(("en", "sind"))
-            statement.auxiliaries.add(f"{auxiliary} plural" if is_plural else auxiliary)
-        if tense == "past" or not statement.tense:
-            statement.tense = tense
+            is_plural = claim.language == "de" and lower.endswith(("en", "sind"))
+            claim.auxiliaries.add(f"{auxiliary} plural" if is_plural else auxiliary)
+        if tense == "past" or not claim.tense:
+            claim.tense = tense
 
     def _is_copula(self, position: int) -> bool:
         """Return whether a form of "be" only links words, so that no participle can follow it."""
-        tokens = self.statement.tokens
-        language = self.statement.language
+        tokens = self.claim.tokens
+        language = self.claim.language
         before = self.raw[position - 1].casefold() if position else ""
         after = self.raw[position + 1].casefold() if position + 1 < len(self.raw) else ""
         if "there" in (before, after) or (len(tokens) == 1 and tokens[0].text.casefold() in ("what", "was")):
@@ -208,12 +208,12 @@ class _Reading:
         return is_linked and bool(tokens) and tokens[-1].kind != PartKind.QUESTION
 
     def _is_relative(self) -> bool:
-        tokens = self.statement.tokens
+        tokens = self.claim.tokens
         return not self.prefix and len(tokens) > 1 and tokens[-1].kind in (PartKind.WORD, PartKind.NAME)
 
     def _read_number(self, position: int) -> int:
         word = self.raw[position]
-        language = self.statement.language
+        language = self.claim.language
         following = [part.casefold() for part in self.raw[position + 1 : position + 3]]
         used = 1
         unit = ""
@@ -237,7 +237,7 @@ class _Reading:
                 self._add(TextToken(f"#{ORDINALS[word.casefold()]}", word, PartKind.NUMBER))
                 return 1
             return 0
-        if word.casefold() == "one" and self.statement.tokens and self.statement.tokens[-1].key == "which":
+        if word.casefold() == "one" and self.claim.tokens and self.claim.tokens[-1].key == "which":
             return 1
         while following and following[0] in MULTIPLIERS:
             value *= MULTIPLIERS[following.pop(0)]
@@ -255,7 +255,7 @@ class _Reading:
 
     def _add_word(self, word: str) -> None:
         lower = word.casefold()
-        language = self.statement.language
+        language = self.claim.language
         is_possessive = language == "en" and lower.endswith("'s")
         lower = lower.removesuffix("'s")
         key = words.key_of(lower, self.stems.get(lower, lower), language)
@@ -280,7 +280,7 @@ class _Reading:
         past = lower.endswith(endings) and len(lower) > 4 and kind == PartKind.WORD and not word[0].isupper()
         self._add(TextToken(key, word, kind, is_past=past))
         if is_possessive:
-            self.statement.tokens[-1] = replace(self.statement.tokens[-1], text=word.removesuffix("'s"))
+            self.claim.tokens[-1] = replace(self.claim.tokens[-1], text=word.removesuffix("'s"))
             self._add(TextToken("'s", "'s", PartKind.CONJUNCTION))
 
     def _is_name(self, word: str) -> bool:
@@ -288,11 +288,11 @@ class _Reading:
             return False
         if CODE.search(word):
             return True
-        return word[0].isupper() and len(word) > 1 and not self.is_start and self.statement.language != "de"
+        return word[0].isupper() and len(word) > 1 and not self.is_start and self.claim.language != "de"
 
     def _add(self, token: TextToken) -> None:
         token = replace(token, prefix=self.prefix, case=self.case, is_bound=self.is_bound)
-        self.statement.tokens.append(token)
+        self.claim.tokens.append(token)
         self.prefix = ""
         self.prefix_text = ""
         self.case = ""
@@ -301,7 +301,7 @@ class _Reading:
 
     def _add_time(self, key: str, text: str) -> None:
         prefix = "" if self.prefix in words.TIME_PREPOSITIONS else self.prefix
-        self.statement.times.append(PlacedTime(key, text, prefix, self._content_words()))
+        self.claim.times.append(PlacedTime(key, text, prefix, self._content_words()))
         self.prefix = ""
         self.prefix_text = ""
         self.case = ""
@@ -311,7 +311,7 @@ class _Reading:
     def _flush(self) -> None:
         """Keep a preposition that has no object, as in "Who does Anna report to?"."""
         if self.prefix:
-            self.statement.tokens.append(TextToken(self.prefix, self.prefix_text, PartKind.PREPOSITION, is_bound=False))
+            self.claim.tokens.append(TextToken(self.prefix, self.prefix_text, PartKind.PREPOSITION, is_bound=False))
             self.prefix = ""
             self.prefix_text = ""
 

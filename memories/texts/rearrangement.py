@@ -1,4 +1,4 @@
-"""Rearrangement of a statement's words, so that a genitive, a passive and a question read like the plain sentence."""
+"""Rearrangement of a claim's words, so that a genitive, a passive and a question read like the plain sentence."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from memories.texts.parts import Claim, PartKind, TextToken
 WH_OBJECTS = frozenset({"who", "which", "what", "how_many", "how_much"})
 
 
-def rearrange(statement: Claim) -> None:
-    tokens = statement.tokens
+def rearrange(claim: Claim) -> None:
+    tokens = claim.tokens
     tokens = [t for n, t in enumerate(tokens) if not (n == 0 and t.key in ("which", "was") and _is_bare(tokens))]
-    dropped = len(statement.tokens) - len(tokens)
-    if statement.language == "en":
-        tokens = _fronted_object(tokens, statement.do_at - dropped)
-        if "be" in statement.auxiliaries:
+    dropped = len(claim.tokens) - len(tokens)
+    if claim.language == "en":
+        tokens = _fronted_object(tokens, claim.do_at - dropped)
+        if "be" in claim.auxiliaries:
             rearranged = _active(tokens)
-            statement.has_agent = rearranged is not tokens
+            claim.has_agent = rearranged is not tokens
             tokens = rearranged
         tokens = _genitive(tokens)
-    statement.tokens = _sorted_pair(tokens)
+    claim.tokens = _sorted_pair(tokens)
 
 
 def _is_bare(tokens: Sequence[TextToken]) -> bool:

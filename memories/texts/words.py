@@ -1,4 +1,4 @@
-"""Words of English, German and Spanish that the comparison of statements treats by their role in a sentence.
+"""Words of English, German and Spanish that the comparison of claims treats by their role in a sentence.
 
 Stems come from PostgreSQL's Snowball dictionaries, names of months and weekdays from Babel. The lists here are closed
 classes of words, for which neither has data. In other languages, no word is ignored and none has a synonym.

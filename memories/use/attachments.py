@@ -66,7 +66,7 @@ def in_session(caller: Caller, program: str, session: str) -> Caller:
 
 
 @dataclass(frozen=True)
-class Shown:
+class LastImpression:
     """The last impression of a memory on a connection."""
 
     impression: int  # its id
@@ -75,12 +75,7 @@ class Shown:
     is_used: bool
 
 
-def recent_versions(caller: Caller) -> dict[UUID, str]:
-    """Return the memories attached on the caller's connection: record id → version attached last."""
-    return {pk: shown.version for pk, shown in recent_impressions(caller).items()}
-
-
-def recent_impressions(caller: Caller) -> dict[UUID, Shown]:
+def recent_impressions(caller: Caller) -> dict[UUID, LastImpression]:
     """Return the memories attached on the caller's connection: record id → its last impression.
 
     Those attached more than AGAIN_AFTER ago are left out, or in a session, those attached before its latest start.
@@ -96,16 +91,19 @@ def recent_impressions(caller: Caller) -> dict[UUID, Shown]:
     }
     # On the primary, because the last call may have been a moment ago.
     rows = prepared_statements.rows(OF_SESSION if is_session else OF_CONNECTION, values, primary=True, public=True)
-    found: dict[UUID, Shown] = {}
+    found: dict[UUID, LastImpression] = {}
     for pk, impression, version, terms, is_used in rows:
-        found.setdefault(pk, Shown(impression, version, terms, is_used))
+        found.setdefault(pk, LastImpression(impression, version, terms, is_used))
     return found
 
 
 def record_impressions(
     caller: Caller, tool: str, versions: Mapping[UUID, str], terms: Mapping[UUID, Sequence[int]] | None = None
 ) -> None:
-    """Store that these memories were attached. Those with `terms`, as in Shown, are counted by attachment_use.py."""
+    """Store that these memories were attached.
+
+    Those with `terms`, as in LastImpression, are counted by attachment_use.py.
+    """
     counted = terms or {}
     values = {
         "records": list(versions),

@@ -62,7 +62,7 @@ def erase(caller: Caller, operation: Erase) -> Erasure:
             texts = texts_of(record)
             tombstone, removed = erase_locked(caller, record, old)
             found = same_words.list_for_admins(caller, tombstone, texts)
-            term_changes.settle()
+            term_changes.count_all()
     return Erasure(tombstone, removed, found)
 
 
@@ -103,7 +103,7 @@ def erase_same_words(caller: Caller, *, entry_id: UUID | str) -> SameWords:
         else:
             text_places.remove(place, row)
         with identity.service("erasure"):
-            term_changes.settle()
+            term_changes.count_all()
     return entry
 
 

@@ -70,7 +70,7 @@ def withdraw(caller: Caller, *, record_id: UUID | str) -> None:
         _remove_mark(caller, _readable(caller, record_id))
 
 
-def settle_marks(record: MemoryRecord) -> None:
+def stop_counting_wrong_marks(record: MemoryRecord) -> None:
     """Let marks as wrong count for nobody but their authors any more, because they are about an earlier text."""
     Feedback.objects.filter(record=record, verdict=Verdict.WRONG, counts=True).update(counts=False)
 

@@ -16,7 +16,7 @@ from foundation.cases.kinds import (
     PastVerdict,
     case_id,
     decided_row,
-    token_of,
+    undo_token_of,
 )
 from foundation.operations.errors import Invalid
 from foundation.people.caller import Caller
@@ -40,7 +40,7 @@ def _erase(caller: Caller, entry_id: str, seen: str, values: Mapping[str, str]) 
 
 def _leave(caller: Caller, entry_id: str, seen: str, values: Mapping[str, str]) -> Decided:
     entry = same_words.leave(caller, entry_id=entry_id)
-    return Decided(gettext("The text stays, because its author wrote it independently."), token_of(entry))
+    return Decided(gettext("The text stays, because its author wrote it independently."), undo_token_of(entry))
 
 
 class SameWordsCases(CaseKind):
@@ -77,7 +77,7 @@ class SameWordsCases(CaseKind):
                 found.text or gettext("The text is gone."),
                 entry.get_decision_display(),
                 entry.decided_at,
-                token_of(entry) if entry.decision == SameWordsDecision.LEFT else "",
+                undo_token_of(entry) if entry.decision == SameWordsDecision.LEFT else "",
             )
             for entry, found in same_words.look_at_all(caller, entries)
         ]

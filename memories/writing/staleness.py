@@ -1,4 +1,4 @@
-"""Steps of comparisons with the catalog: changes of memories that are stale already, and the status after a change."""
+"""Changes of status of stale memories, for comparisons with the catalog and for checks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,19 @@ from foundation.people.caller import Caller
 from memories import extensions
 from memories.models import MemoryRecord, Status
 from memories.writing.correction_chains import activate
-from memories.writing.revision import locked, revised
+from memories.writing.revision import last_revision, locked, revised
+
+
+def was_marked_stale_by(record: MemoryRecord, email: str) -> bool:
+    """Return whether the last mark that made this memory stale is one of this service, and no person's."""
+    last = last_revision(record.pk, change__in=["mark_stale", "mark_wrong"])
+    return last is not None and last.change == "mark_stale" and last.changed_by == email
 
 
 def replace_stale_reason(
     caller: Caller, *, record_id: UUID | str, reason: str, unchanged_since: datetime | None = None
 ) -> MemoryRecord:
-    """Replace the reason of a stale memory, of whose causes some have gone or others have come."""
+    """Replace the reason of a stale memory after its causes have changed."""
     with transaction.atomic():
         record = locked(caller, record_id)
         require_unchanged(record, unchanged_since)

@@ -2,7 +2,7 @@
 
 A verification counts while the memory has the version that was verified, so undoing a change renews it. Entities
 detected in the text are no part of the version, because nobody states them. Those that are detected after a
-verification are not covered by it (see context/attached_memories.py).
+verification are not covered by it (see knowledge/context/attachable.py).
 """
 
 from __future__ import annotations

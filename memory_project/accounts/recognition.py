@@ -1,4 +1,4 @@
-"""Whose request it is, as far as scheduling needs to know.
+"""The owner of a token or session, for scheduling only.
 
 This grants nothing. Authentication reads the token or session again for each request.
 """

@@ -1,1 +1,1 @@
-"""What programs around an agent ask for: the briefing, and the endpoints that hooks of agents call."""
+"""Services for agents' programs: the briefing, and the endpoints that their hooks call."""

@@ -1,4 +1,4 @@
-"""What a person has worked on lately, from the audit log and their memories."""
+"""Recent entities of a person, from the audit log and their memories."""
 
 from __future__ import annotations
 

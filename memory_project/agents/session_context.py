@@ -1,4 +1,4 @@
-"""What hooks of an agent's client bring into a session: a briefing at its start, memories for prompts and tool calls.
+"""Context for agents' sessions, which hooks ask for: a briefing at the start, memories for prompts and tool calls.
 
 A hook holds up the agent, so each service gives up after HOOK_S, or twice that at the start, and returns nothing then.
 Within a session, a memory is brought once, until it changes or the agent's context is emptied.
@@ -25,7 +25,7 @@ from foundation.people.caller import Caller
 from foundation.tools.budget import estimated_tokens
 from foundation.tools.declaration import Call
 from knowledge.context import briefing, uses
-from knowledge.context.attached_memories import knowledge_about, version
+from knowledge.context.attached_memories import is_unchanged, knowledge_about, version
 from knowledge.context.briefing import Briefing, BriefingSubject
 from knowledge.context.call_match import MAX_ATTACHED
 from knowledge.context.prompt_match import memories_for_prompt
@@ -34,6 +34,7 @@ from knowledge.entities import entity_linking
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
 from memories.use import attachments
+from memories.use.attachments import LastImpression
 from memory_project.agents.briefing import page_of
 from memory_project.agents.embedded_sql import statements_in
 from memory_project.agents.quotations import ABOUT, CLOSING, OPENING, fitting, framed, plain, quoted, source
@@ -132,18 +133,18 @@ def _start(caller: Caller, operation: StartSession, deadline: float) -> HookResp
             urns = recent_entities(caller)
         found = briefing.brief(caller, BriefingSubject(urns, repository, operation.persona or ""), since)
         is_resumed = operation.source == RESUMED
-        shown = attachments.recent_versions(caller) if is_resumed else {}
-        response, records = _page(found, since, shown)
+        recent = attachments.recent_impressions(caller) if is_resumed else {}
+        response, records = _page(found, since, recent)
         tool = f"{attachments.SESSION_START} {RESUMED}" if is_resumed else attachments.SESSION_START
         _record(caller, tool, records)
     return response
 
 
-def _page(found: Briefing, since: datetime, shown: Mapping[UUID, str]) -> tuple[HookResponse, Iterable[MemoryRecord]]:
+def _page(
+    found: Briefing, since: datetime, recent: Mapping[UUID, LastImpression]
+) -> tuple[HookResponse, Iterable[MemoryRecord]]:
     records = [point.record for points in found.points.values() for point in points]
-    unchanged = frozenset(
-        record.pk for record in records if shown.get(record.pk) == version(record) or not record.is_attached
-    )
+    unchanged = frozenset(record.pk for record in records if is_unchanged(record, recent) or not record.is_attached)
     room = START_TOKENS - estimated_tokens(f"{OPENING}\n{ABOUT}\n{CLOSING}\n")
     page = page_of(found, since, max_tokens=room, leave_out=unchanged)
     return _response(framed(page.text.splitlines()), page.records), page.records.values()
@@ -189,8 +190,7 @@ def _tool(caller: Caller, operation: SeeTool, statements: Sequence[str], deadlin
         recent = attachments.recent_impressions(caller)
         uses.note_uses(recent, knowledge.subject)
         records = [entry.record for entry in entries]
-        fresh = [row for row in records if row.pk not in recent or recent[row.pk].version != version(row)]
-        fresh = fresh[:MAX_ATTACHED]
+        fresh = [record for record in records if not is_unchanged(record, recent)][:MAX_ATTACHED]
         return _bring(caller, TOOL, fresh, whys, uses.terms_beyond(fresh, knowledge.subject))
 
 
@@ -222,8 +222,8 @@ def _about(record: MemoryRecord) -> str:
 
 
 def _not_shown(caller: Caller, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-    shown = attachments.recent_versions(caller)
-    return [record for record in records if shown.get(record.pk) != version(record)]
+    recent = attachments.recent_impressions(caller)
+    return [record for record in records if not is_unchanged(record, recent)]
 
 
 def _bring(

@@ -91,7 +91,7 @@ class Chip:
 
 
 @dataclass(frozen=True)
-class Phase:
+class Stage:
     """One stage on the way from memory to knowledge: its name, its count and the page that it links to."""
 
     name: str
@@ -310,8 +310,8 @@ class Browse:
         return "?" + urlencode({k: v for k, v in params.items() if v and defaults.get(k) != v})
 
 
-def counted_phases(caller: Caller) -> dict[str, QuerySet[Any]]:
-    """Return the rows whose numbers `phases` shows."""
+def counted_stages(caller: Caller) -> dict[str, QuerySet[Any]]:
+    """Return the rows whose numbers `stages` shows."""
     week = timezone.now() - timedelta(days=7)
     facts = visible_rows(caller, Filters()).facts()
     proposals = curation.proposed_by(caller)
@@ -323,22 +323,22 @@ def counted_phases(caller: Caller) -> dict[str, QuerySet[Any]]:
     }
 
 
-def phases(counts: Mapping[str, int]) -> list[Phase]:
+def stages(counts: Mapping[str, int]) -> list[Stage]:
     """Return the stages Memory, Insight and Knowledge with their counts."""
     return [
-        Phase(
+        Stage(
             gettext("Memory"),
             counts["in_memory"],
             gettext("%(count)s new this week") % {"count": up_to(MAX_IN_STAGE, counts["new_in_memory"])},
             "my-knowledge",
         ),
-        Phase(
+        Stage(
             gettext("Insight"),
             counts["in_review"],
             ngettext("of your proposals is in progress", "of your proposals are in progress", counts["in_review"]),
             "my-insights",
         ),
-        Phase(
+        Stage(
             gettext("Knowledge"),
             counts["in_catalog"],
             ngettext("insight in the catalog", "insights in the catalog", counts["in_catalog"]),

@@ -1,4 +1,4 @@
-"""Whether this process is about to stop. It then reports itself as not ready, so that it gets no new requests."""
+"""A flag that this process is about to stop: it then reports itself as not ready, and gets no new requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How scripts, styles and pictures are stored for serving."""
+"""Static files that have the hash of their content in their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What orchestrators and monitoring ask for: /livez, /readyz and /metrics.
+"""Probes of orchestrators and monitoring: /livez, /readyz and /metrics.
 
 They are answered before admission, which queues requests, and without a look at the host name: a kubelet or Prometheus
 sends the address of the container as Host.

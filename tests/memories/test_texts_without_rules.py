@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from memories.texts.comparison import TextDifference, TextVerdict, compare
+from memories.texts.comparison import DifferenceKind, TextVerdict, compare
 
 # Two claims of each pair differ in meaning, but for the ninth, which has other words only.
 PAIRS = {
@@ -74,7 +74,7 @@ PAIRS = {
 }
 CASES = [(language, *pair) for language, pairs in PAIRS.items() for pair in pairs]
 # What these rules read is the same in every language.
-OF_ALL_LANGUAGES = {TextDifference.NAME, TextDifference.ORDER, TextDifference.NUMBER}
+OF_ALL_LANGUAGES = {DifferenceKind.NAME, DifferenceKind.ORDER, DifferenceKind.NUMBER}
 
 
 @pytest.mark.django_db
@@ -83,7 +83,7 @@ def test_no_rule_of_another_language_decides(language: str, first: str, second: 
     comparison = compare(first, second)
     assert comparison.verdict != TextVerdict.SAME
     if comparison.verdict == TextVerdict.DIFFERENT:
-        deciding = {each.kind for each in comparison.differences} - {TextDifference.WORDS}
+        deciding = {each.kind for each in comparison.differences} - {DifferenceKind.WORDS}
         assert deciding <= OF_ALL_LANGUAGES, str(comparison)
 
 

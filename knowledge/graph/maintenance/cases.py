@@ -16,8 +16,8 @@ from foundation.cases.kinds import (
     PastVerdict,
     case_id,
     decided_row,
-    record_id,
-    token_of,
+    parse_case_id,
+    undo_token_of,
 )
 from foundation.people.caller import Caller
 from knowledge.graph.maintenance import proposals
@@ -25,15 +25,15 @@ from knowledge.graph.models import UpkeepKind, UpkeepProposal, UpkeepState
 
 
 def _accept(caller: Caller, given_id: str, seen: str, values: Mapping[str, str]) -> Decided:
-    proposal = proposals.accept(caller, proposal_id=record_id(given_id))
+    proposal = proposals.accept(caller, proposal_id=parse_case_id(given_id))
     if proposal.kind == UpkeepKind.SPLIT:
         return Decided(gettext("The entity was split. Its observations can be moved back in the graph."))
-    return Decided(gettext("The duplicate has ended."), token_of(proposal))
+    return Decided(gettext("The duplicate has ended."), undo_token_of(proposal))
 
 
 def _dismiss(caller: Caller, given_id: str, seen: str, values: Mapping[str, str]) -> Decided:
-    proposal = proposals.dismiss(caller, proposal_id=record_id(given_id))
-    return Decided(gettext("Dismissed. The graph is as it was."), token_of(proposal))
+    proposal = proposals.dismiss(caller, proposal_id=parse_case_id(given_id))
+    return Decided(gettext("Dismissed. The graph is as it was."), undo_token_of(proposal))
 
 
 class UpkeepCases(CaseKind):
@@ -62,7 +62,7 @@ class UpkeepCases(CaseKind):
                 str(row),
                 row.get_state_display(),
                 row.decided_at,
-                "" if (row.state, row.kind) == (UpkeepState.ACCEPTED, UpkeepKind.SPLIT) else token_of(row),
+                "" if (row.state, row.kind) == (UpkeepState.ACCEPTED, UpkeepKind.SPLIT) else undo_token_of(row),
             )
             for row in rows.order_by("-decided_at", "pk")[:MAX_PAST]
         ]

@@ -15,8 +15,8 @@ from foundation.cases.kinds import (
     Decided,
     PastVerdict,
     decided_row,
-    record_id,
-    token_of,
+    parse_case_id,
+    undo_token_of,
 )
 from foundation.people.caller import Caller
 from memories.conversation.consolidation import merging
@@ -24,14 +24,14 @@ from memories.conversation.models import MergeProposal, MergeState
 
 
 def _accept(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
-    proposal = merging.accept(caller, proposal_id=record_id(case_id), seen=seen)
+    proposal = merging.accept(caller, proposal_id=parse_case_id(case_id), seen=seen)
     text = gettext("Merged. The older memory now has the merged text. The newer memory is archived.")
-    return Decided(text, token_of(proposal), (proposal.correction_id or proposal.target_id).hex)
+    return Decided(text, undo_token_of(proposal), (proposal.correction_id or proposal.target_id).hex)
 
 
 def _dismiss(caller: Caller, case_id: str, seen: str, values: Mapping[str, str]) -> Decided:
-    proposal = merging.dismiss(caller, proposal_id=record_id(case_id))
-    return Decided(gettext("Both memories are kept as they are."), token_of(proposal))
+    proposal = merging.dismiss(caller, proposal_id=parse_case_id(case_id))
+    return Decided(gettext("Both memories are kept as they are."), undo_token_of(proposal))
 
 
 class MergeCases(CaseKind):
@@ -63,7 +63,7 @@ class MergeCases(CaseKind):
     def past(self, caller: Caller) -> list[PastVerdict]:
         rows = merging.merges_of(caller).exclude(state=MergeState.PROPOSED).order_by("-decided_at", "pk")
         return [
-            PastVerdict(row.text, row.get_state_display(), row.decided_at, token_of(row), row.target_id.hex)
+            PastVerdict(row.text, row.get_state_display(), row.decided_at, undo_token_of(row), row.target_id.hex)
             for row in rows[:MAX_PAST]
         ]
 

@@ -120,19 +120,19 @@ def _update(citations: Iterable[Citation], by: str, *, is_reworded: bool = False
     for reason, rows in changed.items():  # one statement each, because a memory may be cited in many documents
         values = {"reason": reason, "outdated_at": timezone.now() if reason else None, "acknowledged_at": None}
         Citation.objects.filter(pk__in=[row.pk for row in rows]).update(**values)
-    settle(row.document_id for row in changed.pop(Outdated.NONE, ()))
+    report_resolved(row.document_id for row in changed.pop(Outdated.NONE, ()))
     _tell({row.document_id: row.document.created_by for rows in changed.values() for row in rows}, by=by)
 
 
-def settle(document_ids: Iterable[UUID]) -> None:
+def report_resolved(document_ids: Iterable[UUID]) -> None:
     """Tell extensions which of these documents cite nothing any more that has changed."""
     ids = set(document_ids)
     if not ids:
         return
     still_open = set(open_citations().filter(document__in=ids).values_list("document", flat=True))
     still_open |= set(CitingDocument.objects.filter(pk__in=ids, erased__gt=0).values_list("pk", flat=True))
-    if settled := sorted(ids - still_open):
-        extensions.citing_documents_settled(settled)
+    if resolved := sorted(ids - still_open):
+        extensions.citing_documents_resolved(resolved)
 
 
 def open_citations() -> QuerySet[Citation]:

@@ -80,7 +80,7 @@ def _register(caller: Caller, operation: Cite, ids: Sequence[UUID], *, is_whole:
         Citation.objects.filter(document=document, record__in=removed).delete()
         Citation.objects.bulk_create(_new_citation(document, records[pk]) for pk in added)
         if is_whole:
-            changes.settle([document.pk])
+            changes.report_resolved([document.pk])
         outdated = changes.open_citations().filter(document=document).values_list("record_id", flat=True)
         return Registered(
             document,
@@ -106,7 +106,7 @@ def change(caller: Caller, operation: ChangeCiting) -> CitingDocument:
         if until := operation.acknowledged_until:
             _acknowledge(caller, document, until)
         document.save(update_fields=["title", "is_shared", "erased"])
-        changes.settle([document.pk])
+        changes.report_resolved([document.pk])
     return document
 
 
@@ -116,7 +116,7 @@ def remove(caller: Caller, operation: RemoveCiting) -> CitingDocument:
         document = locked_document(caller, operation.document_id)
         pk = document.pk
         document.delete()
-        changes.settle([pk])
+        changes.report_resolved([pk])
     return document
 
 

@@ -1,4 +1,4 @@
-"""How a client reaches this server: over HTTP with an address, or over stdio with a command."""
+"""The connection in a client's configuration: HTTP with an address, or stdio with a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `commonplace hook --status` shows: connection, server, repository, and the last event."""
+"""Output of `commonplace hook --status`: connection, server, repository, and the last event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How people word decisions, corrections and facts about data: patterns in English, German and Spanish.
+"""Patterns for decisions, corrections and facts about data, in English, German and Spanish.
 
 Each pattern is matched with single sentences of what a person typed. They are written for precision: what is left out
 costs a person nothing, and what is proposed wrongly costs them a look.

@@ -1,4 +1,4 @@
-"""What a format's reader yields."""
+"""Rows that the reader of a format yields."""
 
 from __future__ import annotations
 

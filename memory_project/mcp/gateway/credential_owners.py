@@ -1,4 +1,4 @@
-"""Whose credential a call of an upstream uses."""
+"""The owner of the credential that a call of an upstream uses."""
 
 from __future__ import annotations
 

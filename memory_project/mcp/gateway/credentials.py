@@ -1,4 +1,4 @@
-"""Whose credential goes upstream: that of the declaration, a person's own, or one exchanged for the caller.
+"""Credentials for upstreams: that of the declaration, a person's own, or one exchanged for the caller.
 
 The caller's token for Commonplace never goes upstream.
 """

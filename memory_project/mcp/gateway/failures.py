@@ -1,4 +1,4 @@
-"""How calls of upstreams fail on the way."""
+"""Failures of calls on their way to an upstream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PostgreSQL says of itself, of this role and of our tables, read in one statement.
+"""Facts about PostgreSQL, this role and our tables, read in one statement.
 
 The statement uses PostgreSQL's own tables only, so it also works before the first migration and with any role.
 """

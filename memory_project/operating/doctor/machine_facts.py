@@ -1,6 +1,6 @@
-"""What machines note for one another: the model, the clock and the disk of each, and how long the queue was.
+"""Readings that machines store for one another: the model, the clock and the disk of each, and the length of the queue.
 
-Single readings don't show what grows, and no machine can look at another one. So workers note readings in the table
+Single readings don't show what grows, and no machine can look at another one. So workers store readings in the table
 of facts that the installation shares, at their start and every hour, and checks compare them.
 """
 

@@ -1,4 +1,4 @@
-"""What our own tables say of the state of an installation, read in one statement."""
+"""Facts about an installation from its own tables, read in one statement."""
 
 from __future__ import annotations
 

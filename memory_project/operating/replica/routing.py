@@ -31,7 +31,7 @@ PRIMARY = """
                          WHERE person.email = %(email)s), 0))::bigint,
            pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint,
            pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
-           ARRAY(SELECT id FROM replica_barriers WHERE xact >= %(settled)s),
+           ARRAY(SELECT id FROM replica_barriers WHERE xact >= %(confirmed)s),
            (SELECT system_identifier FROM pg_control_system())"""
 # A server that was promoted, or that is a replica of another database, has replayed nothing of ours.
 REPLICA = """
@@ -56,9 +56,9 @@ def decide(reading: replica.Reading, email: str) -> bool:
     """Return whether this person's operation reads from the replica. Sets `reading.lag_s` if it is too far behind."""
     if not watch.may_try():
         return False
-    settled = watch.settled
+    confirmed = watch.confirmed_xact
     try:
-        primary = prepared_statements.rows(PRIMARY, {"email": email, "settled": settled}, primary=True)
+        primary = prepared_statements.rows(PRIMARY, {"email": email, "confirmed": confirmed}, primary=True)
     except DatabaseError:  # the operation meets the error itself
         return False
     position, flushed, horizon, barriers, system = primary[0]
@@ -69,10 +69,10 @@ def decide(reading: replica.Reading, email: str) -> bool:
     watch.note(flushed, replayed)
     if watch.lag_s > settings.DATABASE_REPLICA_MAX_LAG_S:
         reading.lag_s = watch.lag_s
-    elif horizon < settled:  # the ids of transactions began anew, because the server is another one
-        watch.settled = 0
+    elif horizon < confirmed:  # the ids of transactions began anew, because the server is another one
+        watch.confirmed_xact = 0
     elif replayed >= position and present == len(barriers):
-        watch.settle(horizon)
+        watch.confirm(horizon)
         return True
     return False
 

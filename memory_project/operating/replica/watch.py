@@ -1,4 +1,4 @@
-"""What this process knows of the replica: whether it answers, how far it is behind, and what it has replayed."""
+"""State of the replica as this process knows it: whether it answers, its lag, and what it has replayed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Watch:
     def __init__(self) -> None:
         self.state = "ok"  # ok, away or no replica
         self.lag_s = 0.0
-        self.settled = 0  # barriers of transactions before this one are known to be on the replica
+        self.confirmed_xact = 0  # barriers of transactions before this one are known to be on the replica
         self._again_at = 0.0
         self._samples: deque[tuple[float, int]] = deque(maxlen=MAX_SAMPLES)
         self._guard = threading.Lock()
@@ -60,9 +60,9 @@ class Watch:
                 self._samples.popleft()
             self.lag_s = now - self._samples[0][0] if self._samples else 0.0
 
-    def settle(self, horizon: int) -> None:
+    def confirm(self, horizon: int) -> None:
         with self._guard:
-            self.settled = max(self.settled, horizon)
+            self.confirmed_xact = max(self.confirmed_xact, horizon)
 
     def _pause(self, state: str) -> None:
         with self._guard:

@@ -1,4 +1,4 @@
-"""What follows migrations: the fingerprint of the secret key is stored once."""
+"""Stores the fingerprint of the secret key, once, after migrations."""
 
 from __future__ import annotations
 

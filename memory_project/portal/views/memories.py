@@ -141,7 +141,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "changes": shown_changes(changes, versions),
         "is_asked": entity_assignment.is_asked(caller, record),
         "offer": entity_assignment.offer(caller, [record]),
-        "is_settled_now": may_change and is_settled_by(caller, changes),
+        "is_settled_now": may_change and has_just_assigned(caller, changes),
         "hint": hints_about([record.pk]).get(record.pk, ""),
         "seen": _version(record, changes, knows_all=may_change),
         "verification": last_verifications([record.pk]).get(record.pk) if record.last_verified_at else None,
@@ -159,7 +159,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     return render(request, "portal/memory.html", context)
 
 
-def is_settled_by(caller: Caller, changes: list[HistoryEntry]) -> bool:
+def has_just_assigned(caller: Caller, changes: list[HistoryEntry]) -> bool:
     """Return whether the caller has just settled what the memory is about, so that it can be undone."""
     return bool(changes) and changes[0].change == "settle" and changes[0].by == caller.email
 

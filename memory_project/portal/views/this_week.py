@@ -79,14 +79,14 @@ def _news(caller: Caller, week: Week) -> dict[str, Any]:
     urns = analyst.entities_of(caller)
     failed = AuditEvent.objects.filter(statistics.FAILED, period.holds("at"), email=caller.email)
     mentions = inbox.notifications_for(caller).filter(period.holds("at"), kind="mentioned")
-    phases = memory_list.counted_phases(caller) if week.is_current else {}
-    counted = {**analyst.countable(caller, period), "failed": failed, "mentions": mentions, **phases}
-    counts = capped_counts(dict.fromkeys(phases, memory_list.MAX_IN_STAGE), **counted)
+    stages = memory_list.counted_stages(caller) if week.is_current else {}
+    counted = {**analyst.countable(caller, period), "failed": failed, "mentions": mentions, **stages}
+    counts = capped_counts(dict.fromkeys(stages, memory_list.MAX_IN_STAGE), **counted)
     # What waits for the caller is known as of now, so the page of a past week does not show it.
     now = {
         "questions": list(analyst.questions(caller)[: analyst.MAX_LISTED]),
         "to_verify": list(needs_verification(caller)[:MAX_TO_VERIFY]),
-        "phases": memory_list.phases(counts) if phases else [],
+        "stages": memory_list.stages(counts) if stages else [],
     }
     return {
         "has_entities": bool(urns),
