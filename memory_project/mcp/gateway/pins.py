@@ -199,13 +199,23 @@ def _compare(pin: PinnedTool, tool: dict[str, Any], digest: str, others: Collect
         pin.offered = tool
         pin.offered_hash = digest
         pin.flags = suspicion.flags(tool, pin.approved, others)
-        state = PinState.APPROVED if digest == pin.approved_hash else PinState.CHANGED
-        _change(pin, state if pin.approved_hash else PinState.NEW)
+        _change(pin, _state_as_decided(pin))
         log.warning("the tool %s of the upstream %s has changed", pin.tool, pin.upstream)
     elif pin.state == PinState.GONE:
-        _change(pin, PinState.APPROVED if digest == pin.approved_hash else PinState.CHANGED)
+        _change(pin, _state_as_decided(pin))
     elif now - pin.last_seen_at > SEEN_EVERY:
         PinnedTool.objects.filter(pk=pin.pk).update(last_seen_at=now)
+
+
+def _state_as_decided(pin: PinnedTool) -> PinState:
+    """Return the state of a tool that is offered anew. A decision about the text that it has now still holds."""
+    same_text = PinDecision.objects.filter(pin=pin, offered_hash=pin.offered_hash, undone_at=None)
+    decision = same_text.order_by("-pk").first()
+    if decision is not None and not decision.accepted:
+        return PinState.REFUSED
+    if not pin.approved_hash:
+        return PinState.NEW
+    return PinState.APPROVED if pin.offered_hash == pin.approved_hash else PinState.CHANGED
 
 
 def _change(pin: PinnedTool, state: PinState) -> None:

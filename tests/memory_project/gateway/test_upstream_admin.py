@@ -177,6 +177,20 @@ def test_nobody_but_operators_reaches_a_page(
     assert "wh_count" not in text(browser(cora_user).get(reverse("admin:index")))
 
 
+def test_a_refusal_holds_when_the_tool_returns_as_it_was(declared: DeclaredUpstream, ada: Caller) -> None:
+    first, other = tool("count"), tool("total")
+    pin = listed(first, other)["count"]
+    assert pin.state == PinState.APPROVED
+    decision = pins.decide(ada, pin.pk, accepted=False, seen_hash=pin.offered_hash)
+    for away in ([other], [tool("count", "Count all rows."), other]):
+        listed(*away)
+        assert listed(first, other)["count"].state == PinState.REFUSED
+    pins.undo(ada, decision.pk)
+    for away in ([other], [tool("count", "Count all rows."), other]):
+        listed(*away)
+        assert listed(first, other)["count"].state == PinState.APPROVED
+
+
 def test_a_changed_tool_is_shown_decided_and_undone(declared: DeclaredUpstream, otto_user: User) -> None:
     listed(tool("count"))
     pin = listed(tool("count", "Count rows and columns.", table={"type": "string"}, context={"type": "string"}))[
