@@ -66,6 +66,7 @@ SERVICES: dict[str, str] = {
     "operation": "operators see counts and the state of the index, and rebuild it, without reading texts",
     "wipe": "rows that name the wiped person stay with other people under a pseudonym",
     "notices": "a notice belongs to its recipient, but the change of another person causes it",
+    "reports": "an admin who undoes the verdict of another person withdraws the report that it has made",
     "webhooks": "an event is stored for the webhook endpoints of other people than the caller",
     "sign_in": "whoever signs in is not known yet, so their link with the company and second factors are not theirs",
     "worker": "scheduled and queued work concerns the memories of all people",

@@ -14,8 +14,9 @@ from foundation.operations.errors import Conflict, Forbidden
 from foundation.people.caller import Caller
 from knowledge import extensions
 from knowledge.insights import assignment, events
+from knowledge.insights.queries import LIVING
 from knowledge.insights.waiting_edits import drop_edit
-from knowledge.models import Insight, InsightState
+from knowledge.models import Insight, InsightState, Settlement
 from memories import services
 from memories.models import Category, MemoryRecord, Report, ReportVerdict, Source, Status, Visibility
 from memories.models.index_job import Trigger
@@ -39,6 +40,7 @@ class EffectKind(StrEnum):
     SCOPE_PROPOSED = "scope_proposed"
 
 
+REVISING = (EffectKind.ARCHIVED, EffectKind.RESCOPED, EffectKind.MADE_STALE)
 PROPOSALS = (EffectKind.REPORTED, EffectKind.EDIT_PROPOSED, EffectKind.SCOPE_PROPOSED)
 
 
@@ -50,17 +52,26 @@ class VerdictEffect:
     kind: EffectKind
     is_proposal: bool = False
     is_to_undo: bool = True
+    revision: int | None = None  # the one that it made, which its undo takes back; earlier verdicts have stored none
 
     def as_json(self) -> dict[str, Any]:
-        return {"record": self.record, "done": self.kind.value}
+        value: dict[str, Any] = {"record": self.record, "done": self.kind.value}
+        return value if self.revision is None else {**value, "revision": self.revision}
 
     @classmethod
     def of_json(cls, value: dict[str, Any]) -> VerdictEffect:
-        return cls(value["record"], EffectKind(value["done"]))
+        return cls(value["record"], EffectKind(value["done"]), revision=value.get("revision"))
 
 
 def _effect(record: MemoryRecord, kind: EffectKind) -> VerdictEffect:
-    return VerdictEffect(record.pk.hex, kind, is_proposal=kind in PROPOSALS, is_to_undo=kind != EffectKind.NOTHING)
+    last = last_revision(record.pk) if kind in REVISING else None
+    return VerdictEffect(
+        record.pk.hex,
+        kind,
+        is_proposal=kind in PROPOSALS,
+        is_to_undo=kind != EffectKind.NOTHING,
+        revision=last.pk if last else None,
+    )
 
 
 def give_scope(caller: Caller, record: MemoryRecord, scope: str, reason: str) -> VerdictEffect:
@@ -113,6 +124,7 @@ def propose_description(caller: Caller, record: MemoryRecord, urn: str, column: 
             field="verdict",
         )
     own = Insight.objects.filter(record__created_by=record.created_by, record__content_key=record.content_key)
+    own = own.filter(record__status__in=LIVING)  # one that was withdrawn waits for nobody
     if own.exclude(state__in=[InsightState.SUPERSEDED, InsightState.REJECTED]).exists():
         return _effect(record, EffectKind.NOTHING)
     proposal = MemoryRecord(
@@ -146,18 +158,18 @@ def index_proposals(done: Iterable[VerdictEffect]) -> None:
 # -- undo -------------------------------------------------------------------------------------------------------
 
 
-def revert(caller: Caller, effect: VerdictEffect) -> None:
-    """Revert an effect. Raises Conflict if the memory has changed since."""
+def revert(caller: Caller, effect: VerdictEffect, settlement: Settlement) -> None:
+    """Revert an effect of a verdict. Raises Conflict if the memory has changed since."""
     record_id = UUID(effect.record)
     match effect.kind:
         case EffectKind.ARCHIVED:
-            undo.undo(caller, record_id=record_id, change="forget")
+            undo.undo(caller, record_id=record_id, change="forget", revision=effect.revision)
         case EffectKind.RESCOPED:
-            undo.undo(caller, record_id=record_id, change="rescope")
+            undo.undo(caller, record_id=record_id, change="rescope", revision=effect.revision)
         case EffectKind.MADE_STALE:
-            _mark_fresh(caller, record_id)
+            _mark_fresh(caller, record_id, effect.revision)
         case EffectKind.REPORTED:
-            reports.report(caller, ReportMemories(withdraw=[record_id]))
+            reports.withdraw_wrong(record_id, by=settlement.by, since=settlement.at)
         case EffectKind.CAPTURED:
             _withdraw_insight(caller, record_id)
         case EffectKind.EDIT_PROPOSED:
@@ -166,9 +178,11 @@ def revert(caller: Caller, effect: VerdictEffect) -> None:
             _end_proposal(record_id)
 
 
-def _mark_fresh(caller: Caller, record_id: UUID) -> None:
+def _mark_fresh(caller: Caller, record_id: UUID, revision: int | None) -> None:
     last = last_revision(record_id)
     if last is None or last.change != "mark_stale" or last.status != Status.ACTIVE:
+        raise _changed()
+    if revision is not None and last.pk != revision:
         raise _changed()
     staleness.mark_fresh(caller, record_id=record_id, reason=MARK_FRESH)
 

@@ -76,7 +76,7 @@ def undo(caller: Caller, operation: UndoSettlement) -> Settlement:
         if settlement.undone_at:
             raise Conflict(gettext("was undone already"), field="settlement_id")
         for effect in reversed(settlement.effects):
-            effects.revert(caller, VerdictEffect.of_json(effect))
+            effects.revert(caller, VerdictEffect.of_json(effect), settlement)
         settlement.undone_at = timezone.now()
         settlement.undone_by = caller.email
         settlement.save(update_fields=["undone_at", "undone_by"])

@@ -81,6 +81,10 @@ def _snooze(caller: Caller, pk: UUID, entered: ActionInput) -> object:
     return snooze.snooze(caller, insight_id=pk, until=until, notes=entered.note, seen=entered.seen)
 
 
+def _undo_review(caller: Caller, pk: UUID, entered: ActionInput) -> object:
+    return decisions.undo_review(caller, insight_id=pk, seen=entered.seen, until=entered.until)
+
+
 INSIGHT_ACTIONS = {
     "approve": BulkAction(
         _approve,
@@ -144,7 +148,7 @@ INSIGHT_ACTIONS = {
         versions=versions_of,
     ),
     "undo_review": BulkAction(
-        lambda caller, pk, entered: decisions.undo_review(caller, insight_id=pk, seen=entered.seen),
+        _undo_review,
         title=gettext_lazy("Undo decision"),
         done=gettext_lazy("Returned to the queue"),
         description=gettext_lazy(
@@ -170,7 +174,7 @@ INSIGHT_ACTIONS = {
         versions=versions_of,
     ),
     "roll_back_insight": BulkAction(
-        lambda caller, pk, entered: suggested.roll_back(caller, insight_id=pk),
+        lambda caller, pk, entered: suggested.roll_back(caller, insight_id=pk, until=entered.until),
         title=gettext_lazy("Roll back"),
         done=gettext_lazy("Rolled back"),
         description=gettext_lazy(

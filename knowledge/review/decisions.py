@@ -120,12 +120,19 @@ def _require_no_rejected_edit(insight: Insight) -> None:
         )
 
 
-def undo_review(caller: Caller, *, insight_id: UUID | str, seen: str = "", override: bool = False) -> Insight:
+def undo_review(
+    caller: Caller,
+    *,
+    insight_id: UUID | str,
+    seen: str = "",
+    override: bool = False,
+    until: datetime | None = None,
+) -> Insight:
     """Undo the last decision: on the insight or on its edit, a question, a hand-over or a snooze.
 
-    The approval of an insight can't be undone once a changeset applies it, nor a question that was answered. Raises
-    Forbidden unless the caller made the decision or is an admin, and Conflict while an edit waits. Every curator of the
-    persona may end a snooze.
+    With `until`, it must not be later than that. The approval of an insight can't be undone once a changeset applies
+    it, nor a question that was answered. Raises Forbidden unless the caller made the decision or is an admin, and
+    Conflict while an edit waits. Every curator of the persona may end a snooze.
     """
     require_curator(caller)
     with transaction.atomic():
@@ -134,6 +141,8 @@ def undo_review(caller: Caller, *, insight_id: UUID | str, seen: str = "", overr
         require_unchanged(insight, seen, override)
         last = Decision.objects.filter(insight=insight).order_by("-at", "-pk").first()
         require_no_edit(insight)
+        if until is not None and last is not None and last.at > until:
+            raise Conflict(gettext("was decided about again since then"), field="insight_id")
         if last is not None and (last.kind == DecisionKind.EDIT_APPROVED or _is_rejected_edit(last)):
             require_own_or_seen(caller, insight, last.by if caller.is_admin else "", seen=seen, override=override)
             return _undo_edit(caller, insight, last)

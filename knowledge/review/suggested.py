@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from uuid import UUID
 
 from django.utils.translation import gettext
@@ -67,12 +68,15 @@ def apply_at_once(caller: Caller, *, insight_id: UUID | str, seen: str = "") -> 
     return changeset
 
 
-def roll_back(caller: Caller, *, insight_id: UUID | str) -> None:
+def roll_back(caller: Caller, *, insight_id: UUID | str, until: datetime | None = None) -> None:
+    """Roll back the changeset that has applied an insight. With `until`, it must not be later than that."""
     insight = queries.insight(caller, insight_id)
     if insight.changeset_id is None:
         raise Conflict(
             gettext("is %(state)s: there is nothing to roll back") % {"state": insight.state}, field="insight_id"
         )
+    if until is not None and insight.changeset and insight.changeset.created_at > until:
+        raise Conflict(gettext("was applied again since then"), field="insight_id")
     rollback.roll_back(caller, changeset_id=insight.changeset_id)
 
 

@@ -13,7 +13,7 @@ DOUBTERS people have reported a memory and their reports are not settled, the me
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from uuid import UUID
 
@@ -22,8 +22,9 @@ from django.db.models import Count, Q
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.database import identity
 from foundation.operations.errors import NotFound, TooManyRequests
-from foundation.people.caller import Caller, require_user
+from foundation.people.caller import Caller, require_user, system_caller
 from memories import extensions
 from memories.models import DOUBTS, MemoryRecord, Report, ReportVerdict, Visibility
 from memories.models.impression import KEPT_DAYS
@@ -97,6 +98,16 @@ def report(caller: Caller, operation: ReportMemories) -> Reported:
         cited = add_citations(caller, operation.cited_in, operation.used) if operation.cited_in else None
     added = {verdict.value: sum(1 for _, name in keys if name == verdict) for verdict in ReportVerdict}
     return Reported({name: n for name, n in added.items() if n}, len(wanted) - len(keys), withdrawn, cited)
+
+
+def withdraw_wrong(record_id: UUID, *, by: str, since: datetime) -> None:
+    """Remove the reports as wrong that a person has made of a memory since then, whoever undoes what has made them."""
+    with identity.service("reports"), transaction.atomic():
+        record = MemoryRecord.objects.select_for_update(no_key=True).defer("search").get(pk=record_id)
+        rows = Report.objects.filter(record=record, by=by, verdict=ReportVerdict.WRONG, at__gte=since)
+        is_withdrawn = bool(rows.delete()[0])
+        if is_withdrawn and not Report.objects.filter(record=record, by=by, verdict__in=DOUBTS).exists():
+            extensions.report_withdrawn(record, replace(system_caller(), email=by))
 
 
 def reports_about(caller: Caller, record: MemoryRecord) -> Reports:

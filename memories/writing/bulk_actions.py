@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -50,6 +51,7 @@ class ActionInput:
     note: str = ""  # reason for the action
     choice: str = ""  # for example a visibility, a persona or a corrected text, if the action needs one
     seen: str = ""  # token of the row's state that the person saw, if the rows have such tokens
+    until: datetime | None = None  # of an undo: when the action that it undoes had ended; later changes are kept
 
 
 def all_rows(caller: Caller, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -269,7 +271,7 @@ def _run_slow_row(caller: Caller, batch: Batch) -> Batch:
                 batch = Batch.objects.select_for_update().get(pk=batch.pk)
                 batch.outcomes[position : position + 1] = [outcome]  # of a batch that was canceled meanwhile, too
                 if len(batch.outcomes) == len(batch.unit_ids):
-                    batch.finished_at = batch.finished_at or timezone.now()
+                    batch.finished_at = timezone.now()
                 batch.save(update_fields=["outcomes", "finished_at"])
     except LeaseLost:
         raise
@@ -282,7 +284,8 @@ def _run_slow_row(caller: Caller, batch: Batch) -> Batch:
 @translation.override(settings.LANGUAGE_CODE)  # the errors are stored
 def run_row(caller: Caller, batch: Batch, unit: UUID) -> str:
     action = BULK_ACTIONS[batch.act]
-    entered = ActionInput(batch.note, batch.choice, batch.seen.get(unit.hex, ""))
+    until = batch.undoes.finished_at if batch.undoes else None
+    entered = ActionInput(batch.note, batch.choice, batch.seen.get(unit.hex, ""), until)
     started = timezone.now()
     try:
         with nullcontext() if action.is_slow else transaction.atomic():

@@ -120,7 +120,7 @@ def _correct(caller: Caller, pk: UUID, entered: ActionInput) -> object:
 
 def _undo_of(change: str) -> BulkAction:
     return BulkAction(
-        lambda caller, pk, entered: undo.undo(caller, record_id=pk, change=change),
+        lambda caller, pk, entered: undo.undo(caller, record_id=pk, change=change, until=entered.until),
         title=gettext_lazy("Undo"),
         done=gettext_lazy("Undone"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
@@ -46,9 +47,17 @@ RESTORED_FIELDS = (
 )  # fmt: skip
 
 
-def undo(caller: Caller, *, record_id: UUID | str, change: str, revision: int | None = None) -> MemoryRecord:
-    """Undo the last change of a memory, if it was `change`, and with `revision` the one that made this revision.
+def undo(
+    caller: Caller,
+    *,
+    record_id: UUID | str,
+    change: str,
+    revision: int | None = None,
+    until: datetime | None = None,
+) -> MemoryRecord:
+    """Undo the last change of a memory, if it was `change`.
 
+    With `revision`, it must be the one that made this revision, and with `until`, it must not be later than that.
     Undoing `supersede` archives the correction. Raises Conflict if the last change is another one or not in UNDOABLE,
     if another memory has taken the place of this one, or if the correction has changed since. Raises Forbidden if
     another user made the change and the caller is not an admin.
@@ -60,7 +69,9 @@ def undo(caller: Caller, *, record_id: UUID | str, change: str, revision: int | 
         if record is None:
             raise NotFound(gettext("no such memory"), field="id")
         last = last_revision(record.pk)
-        is_other = last is not None and revision is not None and last.pk != revision
+        is_other = last is not None and (
+            (revision is not None and last.pk != revision) or (until is not None and last.valid_to > until)
+        )
         if last is None or is_other or last.change != change or change not in UNDOABLE:
             raise Conflict(
                 gettext("was changed since then and can no longer be undone; its history has the earlier text"),

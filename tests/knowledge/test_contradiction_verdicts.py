@@ -17,7 +17,8 @@ from knowledge.operations import Capture
 from knowledge.review import decisions
 from memories import services
 from memories.models import MemoryRecord, Purpose, Report
-from memories.operations import Erase, Remember, Revise
+from memories.operations import Erase, Forget, Remember, ReportMemories, Restore, Revise
+from memories.use import reports
 from memories.writing.erasure import erase
 from memories.writing.undo import undo as undo_change
 from tests.knowledge.conftest import ORDERS, put
@@ -245,6 +246,27 @@ def test_a_wrong_verdict_is_refused_and_changes_nothing(
     assert (state(*records), Settlement.objects.count()) == ([("active", ""), ("active", "")], 0)
 
 
+def test_the_undo_of_a_verdict_keeps_a_later_change_of_the_same_kind(alice: Caller) -> None:
+    records = remember(alice, SIX), remember(alice, ONE_DAY)
+    settlement = settle(alice, scanned(alice), "first")
+    services.restore(alice, Restore(record_id=records[1].pk))
+    services.forget(alice, Forget(record_id=records[1].pk))
+    with pytest.raises(Conflict, match="can no longer be undone"):
+        undo(alice, settlement)
+    assert state(*records) == [("active", ""), ("archived", "")]
+
+
+def test_the_undo_of_a_proposed_verdict_withdraws_its_own_report_alone(alice: Caller, bob: Caller, ada: Caller) -> None:
+    mine, other = remember(alice, SIX, visibility="persona"), remember(bob, ONE_DAY, visibility="persona")
+    for caller in (alice, ada):
+        reports.report(caller, ReportMemories(used=[other.pk], outdated=[other.pk]))
+    settlement = settle(alice, scanned(alice), "first" if mine.created_at < other.created_at else "second")
+    assert Report.objects.filter(record=other, verdict="wrong").count() == 1
+    undo(ada, settlement)
+    left = Report.objects.filter(record=other).order_by("by", "verdict").values_list("by", "verdict")
+    assert list(left) == [(caller.email, verdict) for caller in (ada, alice) for verdict in ("outdated", "used")]
+
+
 # -- verdicts on the catalog ------------------------------------------------------------------------------------
 
 
@@ -272,6 +294,9 @@ def test_a_memory_that_the_catalog_contradicts_is_proposed_as_its_description(
     undo(alice, settlement)
     assert state(insight.record) == [("archived", "")]
     assert len(inbox(alice)) == 1
+    settle(alice, pair, "first")
+    assert Insight.objects.filter(beside=record, record__status="active").count() == 1
+    assert inbox(alice) == []
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,18 @@ def test_each_row_has_an_outcome_and_a_batch_is_undone_once(alice: Caller, bob: 
         bulk_actions.undo(alice, batch_id=batch.pk)
 
 
+def test_the_undo_of_a_batch_keeps_a_later_change_of_the_same_kind(alice: Caller) -> None:
+    first, second = create_memories(alice, 2)
+    batch = bulk_actions.start(alice, act="share", unit_ids=[first.pk, second.pk], choice="everyone")
+    services.share(alice, Share(record_id=first.pk, visibility="private"))
+    undone = bulk_actions.undo(alice, batch_id=batch.pk)
+    outcomes = dict(zip(undone.unit_ids, undone.outcomes, strict=True))
+    assert "can no longer be undone" in outcomes[first.pk]
+    assert outcomes[second.pk] == ""
+    assert MemoryRecord.objects.get(pk=first.pk).visibility == "private"
+    assert MemoryRecord.objects.get(pk=second.pk).visibility == second.visibility
+
+
 def test_a_long_batch_runs_in_slices(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_actions, "AT_ONCE", 2)
     monkeypatch.setattr(bulk_actions, "SLICE_S", -1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from memories.writing.bulk_actions import UNCHANGED
 from tests.model import memories, reviews
-from tests.model.expected import ALLOWED, Expected, Memory, Person
+from tests.model.expected import ALLOWED, Expected, Last, Memory, Person
 from tests.model.memories import Refusals
 
 Rule = Callable[[Expected, Person, Memory], Refusals]
@@ -43,6 +43,9 @@ class Done:
     act: str
     who: str
     names: list[str]  # of the memories that it changed
+    last: dict[
+        str, Last | None
+    ]  # of each of these, the last change after it, which is the one that its undo takes back
 
 
 def take_effect(
@@ -70,6 +73,8 @@ def take_back(e: Expected, person: Person, done: Done, outcomes: Mapping[str, st
             wrong += [] if outcome else [f"{name} was erased, so its undo must be refused"]
             continue
         refusals = memories.may_undo(e, person, m, act.change) if act.change else _may_return(e, person, m)
+        if act.change and m.last is not done.last[name]:  # a later change stays, also one of the same kind
+            refusals = refusals | {"conflict"}
         problem = _wrong(name, refusals, outcome)
         wrong += [problem] if problem else []
         if outcome or problem:

@@ -242,7 +242,7 @@ class Story(Telling):
 
         def effect() -> None:
             done, wrong = bulk.take_effect(self.e, BY_NAME[who], bulk.ACTS[act], list(outcomes), outcomes)
-            self.done_at_once = bulk.Done(act, who, done)
+            self.done_at_once = bulk.Done(act, who, done, {name: self.e.memories[name].last for name in done})
             if wrong:
                 self._fail(wrong)
 

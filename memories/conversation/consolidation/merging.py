@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
@@ -15,7 +15,7 @@ from foundation.operations.errors import Conflict, NotFound
 from foundation.people.caller import Caller
 from memories import services
 from memories.conversation.models import MergeProposal, MergeState
-from memories.models import Status
+from memories.models import MemoryRevision, Status
 from memories.models.record import readable_by
 from memories.operations import Forget, Supersede
 from memories.writing import quotations
@@ -35,8 +35,16 @@ def merges_of(caller: Caller) -> QuerySet[MergeProposal]:
 
 
 def waiting(caller: Caller) -> QuerySet[MergeProposal]:
+    """Return the proposals that the caller may accept: of active memories that have the texts that were merged."""
     rows = merges_of(caller).filter(state=MergeState.PROPOSED)
-    return rows.filter(record__status=Status.ACTIVE, target__status=Status.ACTIVE)
+    return rows.filter(record__status=Status.ACTIVE, target__status=Status.ACTIVE).exclude(_is_outdated())
+
+
+def _is_outdated() -> Q:
+    """Return the condition for proposals whose text repeats what a memory no longer says."""
+    both = Q(record=OuterRef("record")) | Q(record=OuterRef("target"))
+    later = MemoryRevision.objects.filter(both, valid_to__gt=OuterRef("created_at"))
+    return Q(Exists(later.exclude(content=F("record__content"))))
 
 
 def states(proposals: Sequence[MergeProposal]) -> dict[UUID, str]:
@@ -50,13 +58,15 @@ def accept(caller: Caller, *, proposal_id: UUID, seen: str = "") -> MergeProposa
     """Replace the older memory by a correction with the merged text, and archive the newer one.
 
     The older memory is kept as it is if it already has the merged text. Raises Conflict if one of the memories has
-    changed since the state of the token `seen`.
+    changed since the state of the token `seen`, or another text since the merge was proposed.
     """
     target_seen, _, record_seen = seen.partition(BOTH)
     with transaction.atomic(), ExitStack() as both:
         proposal = _decide(_open_proposal(caller, proposal_id), MergeState.ACCEPTED)
         both.enter_context(unchanged(caller, proposal.target_id, target_seen))
         both.enter_context(unchanged(caller, proposal.record_id, record_seen))
+        if MergeProposal.objects.filter(_is_outdated(), pk=proposal.pk).exists():
+            raise Conflict(gettext("one of the memories has another text since the merge was proposed"), field="id")
         services.forget(caller, Forget(record_id=proposal.record_id, reason=REASON))  # it may have the merged text
         text = proposal.text[:MAX_TEXT]
         if text != proposal.target.content:
@@ -65,7 +75,8 @@ def accept(caller: Caller, *, proposal_id: UUID, seen: str = "") -> MergeProposa
             )
             quotations.save_quotations([proposal.target_id, proposal.record_id], MEMORIES, merged.record.pk, whole=True)
             proposal.correction_id = merged.record.pk
-            proposal.save(update_fields=["correction_id"])
+        proposal.decided_at = timezone.now()  # after the changes: an undo takes back none that is later
+        proposal.save(update_fields=["correction_id", "decided_at"])
     return proposal
 
 
@@ -100,8 +111,8 @@ def _undo_merge(caller: Caller, proposal: MergeProposal) -> None:
     if not is_as_merged:
         raise Conflict(gettext("can't be undone: the older memory has changed since"), field="id")
     if proposal.correction_id:
-        undo_change(caller, record_id=proposal.target_id, change="supersede")
-    undo_change(caller, record_id=proposal.record_id, change="forget")
+        undo_change(caller, record_id=proposal.target_id, change="supersede", until=proposal.decided_at)
+    undo_change(caller, record_id=proposal.record_id, change="forget", until=proposal.decided_at)
 
 
 def _proposal(caller: Caller, proposal_id: UUID) -> MergeProposal:

@@ -18,11 +18,13 @@ from django.utils import timezone
 from foundation.database import connections
 from foundation.operations.errors import Conflict, NotFound
 from foundation.people.caller import Caller
+from memories import services
 from memories.conversation import heuristics, tasks
 from memories.conversation.consolidation import classification, enrichment, merging, summaries
 from memories.conversation.models import MergeProposal
 from memories.models import IndexJob, MemoryRecord, Passage, Status, Tier
 from memories.models.index_job import JobStatus
+from memories.operations import Revise
 from tests.http_servers import QuietHandler, serving
 from tests.mcp_client import environment
 from tests.memories.conversation.conftest import LONG, call, long_term_memory, store_turns
@@ -105,6 +107,24 @@ def test_a_merge_is_proposed_and_only_its_owner_decides(
     assert list(texts) == [proposal.text]
     with pytest.raises(Conflict):
         merging.dismiss(alice, proposal_id=proposal.pk)
+
+
+def test_a_merge_of_texts_that_a_memory_no_longer_has_is_neither_offered_nor_accepted(
+    alice: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enrichment, "REINFORCE_COSINE", 1.0)
+    monkeypatch.setattr(enrichment, "MERGE_COSINE", 0.1)
+    store_turns(alice, LONG, "I prefer the dark theme in every report that I build, too.")
+    tasks.enrich()
+    proposal = MergeProposal.objects.get()
+    services.revise(alice, Revise(record_id=proposal.target_id, tags=["reports"]))
+    assert merging.waiting(alice).exists()
+    services.revise(alice, Revise(record_id=proposal.target_id, content="I prefer the light theme in reports."))
+    assert not merging.waiting(alice).exists()
+    with pytest.raises(Conflict, match="another text since"):
+        merging.accept(alice, proposal_id=proposal.pk)
+    assert MemoryRecord.objects.filter(tier=Tier.LONG_TERM, status=Status.ACTIVE).count() == 2
+    merging.dismiss(alice, proposal_id=proposal.pk)
 
 
 @pytest.mark.parametrize("reinforce_cosine", [0.1, 1.0])
