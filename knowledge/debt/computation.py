@@ -17,7 +17,7 @@ from django.utils import timezone
 from foundation.database.queryset_sql import CompiledQuery
 from knowledge.catalog.entity_view import DESCRIPTIONS
 from knowledge.contradictions import queries as contradictions
-from knowledge.debt import uses
+from knowledge.debt import closing, uses
 from knowledge.insights.queries import LIVING
 from knowledge.models import (
     CatalogCursor,
@@ -110,7 +110,7 @@ def compute() -> str:
         count = _insert()
         now = timezone.now()
         CatalogCursor.objects.update_or_create(pk=COMPUTED, defaults={"value": now.isoformat(), "updated_at": now})
-        closed = _close_questions(now)
+        closed = _close_questions()
     return f"{count} rows of debt; {closed} questions closed"
 
 
@@ -155,11 +155,10 @@ def _contradicted(side: str) -> Any:
     return rows.filter(**{f"{side}__isnull": False}).values(side)
 
 
-def _close_questions(now: datetime) -> int:
+def _close_questions() -> int:
     """Close open questions of disabled accounts and about removed entities, and those whose reason is gone."""
     active = get_user_model().objects.filter(is_active=True).values("email")
-    left = InterviewQuestion.objects.filter(state=State.OPEN).exclude(owner__in=active)
-    closed = left.update(state=State.CLOSED, decided_at=now)
+    closed = closing.close_all(InterviewQuestion.objects.exclude(owner__in=active))
     open_questions = InterviewQuestion.objects.filter(state=State.OPEN)
     wanted: dict[str, set[str]] = {}
     for row in EntityDebt.objects.filter(urn__in=open_questions.values("urn")):
@@ -176,8 +175,7 @@ def _close_questions(now: datetime) -> int:
             and len(question.record_ids) < 2
         )
     ]
-    rows = InterviewQuestion.objects.filter(pk__in=gone, state=State.OPEN)
-    return closed + rows.update(state=State.CLOSED, decided_at=now)
+    return closed + closing.close_all(InterviewQuestion.objects.filter(pk__in=gone))
 
 
 def reasons_of(row: EntityDebt) -> list[str]:

@@ -18,7 +18,7 @@ from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller, require_user
 from foundation.people.permissions import build_caller
 from knowledge import extensions
-from knowledge.debt import candidates, wording
+from knowledge.debt import candidates, closing, wording
 from knowledge.debt.candidates import QuestionCandidate
 from knowledge.debt.operations import PASS, UNKNOWN, AnswerInterview, AskQuestions, PassOver, UndoAnswer
 from knowledge.debt.questions import own_question
@@ -137,7 +137,7 @@ def answer(caller: Caller, operation: AnswerInterview) -> Captured:
     # finds the insight that is there already.
     captured = capture(caller, proposal)
     values = {"record": captured.insight.record, "stored_new": not captured.existing}
-    _close(question, State.ANSWERED, **values)
+    closing.decide(question, State.ANSWERED, **values)
     return captured
 
 
@@ -150,7 +150,7 @@ def pass_over(caller: Caller, operation: PassOver) -> InterviewQuestion:
     _require_open(question)
     states = {UNKNOWN: State.UNKNOWN, PASS: State.PASSED}
     with transaction.atomic():
-        _close(question, states.get(operation.because, State.SKIPPED))
+        closing.decide(question, states.get(operation.because, State.SKIPPED))
         if operation.because == PASS:
             _pass_on(caller, question, operation.to)
     return own_question(caller, question.pk)
@@ -181,7 +181,7 @@ def undo(caller: Caller, operation: UndoAnswer) -> InterviewQuestion:
         question = own_question(caller, operation.question_id, or_asked=True, lock=True)
         if question.owner != caller.email:
             _require_open(question)
-            _close(question, State.CLOSED)
+            closing.decide(question, State.CLOSED)
             return question
         if question.state in (State.OPEN, State.CLOSED):
             raise Conflict(_decided(question), field="question_id")
@@ -201,8 +201,8 @@ def undo(caller: Caller, operation: UndoAnswer) -> InterviewQuestion:
 
 def _take_back_passed(caller: Caller, question: InterviewQuestion) -> None:
     same = InterviewQuestion.objects.filter(urn=question.urn, reason=question.reason, asked_by=caller.email)
-    passed_on = same.filter(state=State.OPEN).exclude(owner=caller.email)
-    passed_on.update(state=State.CLOSED, decided_at=timezone.now())
+    # What the caller had asked others before stays.
+    closing.close_all(same.filter(created_at__gte=question.decided_at).exclude(owner=caller.email))
 
 
 def _withdraw(caller: Caller, record: MemoryRecord) -> None:
@@ -217,15 +217,6 @@ def _withdraw(caller: Caller, record: MemoryRecord) -> None:
             field="question_id",
         )
     services.forget(caller, Forget.read({"id": record.pk.hex}))
-
-
-def _close(question: InterviewQuestion, state: State, **values: object) -> None:
-    """Set the state of an open question. Raises Conflict if it was decided meanwhile."""
-    rows = InterviewQuestion.objects.filter(pk=question.pk, state=State.OPEN)
-    if not rows.update(state=state, decided_at=timezone.now(), **values):
-        raise Conflict(gettext("was decided meanwhile"), field="question_id")
-    question.state = state
-    extensions.question_decided(question)
 
 
 def _require_open(question: InterviewQuestion) -> None:

@@ -304,8 +304,24 @@ def test_a_passed_question_is_asked_of_the_other_and_taken_back_with_an_undo(
     assert question.state == "open"
     interviews.pass_over(alice, PassOver(question_id=question.pk, because="pass", to=bob.email))
     assert [row.urn for row in questions.open_questions(bob)] == [ORDERS]
+    assert Notification.objects.filter(kind="interviewed", person__email=bob.email).count() == 1
     interviews.undo(alice, UndoAnswer(question_id=question.pk))
     assert not questions.open_questions(bob).exists()
+    assert not Notification.objects.filter(kind="interviewed", person__email=bob.email).exists()
+
+
+def test_the_undo_of_a_pass_keeps_what_the_person_had_asked_others_before(
+    alice: Caller, bob: Caller, cora: Caller
+) -> None:
+    for caller in (alice, bob, cora):
+        remember(caller, f"{caller.email} says that orders from Bern are late.", ORDERS)
+    compute()
+    (of_bob,) = ask(cora, person=bob.email, entity_urn=ORDERS)
+    (own,) = ask(cora)
+    interviews.pass_over(cora, PassOver(question_id=own.pk, because="pass", to=alice.email))
+    interviews.undo(cora, UndoAnswer(question_id=own.pk))
+    assert [row.pk for row in questions.open_questions(bob)] == [of_bob.pk]
+    assert not questions.open_questions(alice).exists()
 
 
 def test_a_question_says_that_a_colleague_has_answered_it_meanwhile(alice: Caller, bob: Caller) -> None:

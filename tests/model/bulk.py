@@ -43,9 +43,7 @@ class Done:
     act: str
     who: str
     names: list[str]  # of the memories that it changed
-    last: dict[
-        str, Last | None
-    ]  # of each of these, the last change after it, which is the one that its undo takes back
+    last: dict[str, Last | None]  # of each of these memories, its change, which is the one that its undo takes back
 
 
 def take_effect(
