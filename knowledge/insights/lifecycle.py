@@ -28,7 +28,7 @@ from memories.models import MemoryRecord, Status, Visibility
 from memories.validity import rules
 from memories.validity.scopes.choices import scope_for
 from memories.writing import correction_chains
-from memories.writing.exact_duplicates import find_plain
+from memories.writing.exact_duplicates import find_plain, plain_twin
 from memories.writing.revision import revised
 
 
@@ -293,11 +293,14 @@ class ChainEffect:
     """Effect of a rollback on a memory that an insight had replaced."""
 
     memory: MemoryRecord
-    correction: MemoryRecord | None  # corrects the memory from then on; None if the memory is in force again
+    correction: MemoryRecord | None = None  # corrects the memory from then on
+    is_repeated: bool = False  # its owner has remembered the text again, so the memory is archived
 
     def __str__(self) -> str:
         if self.correction:
             return f"{self.memory.pk.hex} stays superseded: {self.correction.pk.hex} corrects it from then on"
+        if self.is_repeated:
+            return f"{self.memory.pk.hex} is archived: its owner has remembered the same text again"
         return f"{self.memory.pk.hex} is in force again"
 
 
@@ -311,5 +314,5 @@ def chain_effects(caller: Caller, changeset: Changeset) -> list[ChainEffect]:
         if old and correction and visible.filter(pk=correction.pk).exists():
             effects.append(ChainEffect(old, correction))
         elif old and not correction and old.superseded_by == insight.pk and old.status == Status.SUPERSEDED:
-            effects.append(ChainEffect(old, None))
+            effects.append(ChainEffect(old, is_repeated=plain_twin(old) is not None))
     return effects

@@ -17,6 +17,7 @@ from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from memories import extensions
 from memories.models import MemoryRecord, Status
+from memories.writing.exact_duplicates import plain_twin
 from memories.writing.revision import locked, revised
 
 
@@ -180,9 +181,16 @@ def supersede_with(caller: Caller, *, record: MemoryRecord, old: MemoryRecord) -
 
 @identity.service("correction_chains")
 def undo_supersede(caller: Caller, *, record: MemoryRecord, old: MemoryRecord | None) -> None:
-    """Undo `supersede_with`. Unless another correction is in force, the predecessor gets its earlier state back."""
+    """Undo `supersede_with`. Unless another correction is in force, the predecessor gets its earlier state back.
+
+    It is archived if its text was remembered again meanwhile.
+    """
     if take_out(caller, record, old, "its correction was rolled back") or old is None:
         return
     if old.status == Status.SUPERSEDED and old.superseded_by == record.pk:
-        with revised(caller, old, "restore", "its correction was rolled back"):
+        is_repeated = plain_twin(old) is not None
+        reason = "the same text was remembered again" if is_repeated else "its correction was rolled back"
+        with revised(caller, old, "forget" if is_repeated else "restore", reason):
             reactivate(old)
+            if is_repeated:
+                old.status = Status.ARCHIVED

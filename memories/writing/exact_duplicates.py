@@ -110,6 +110,11 @@ def find_plain(record: MemoryRecord) -> MemoryRecord | None:
     return next((other for other in others if other.pk not in approved), None)
 
 
+def plain_twin(record: MemoryRecord) -> MemoryRecord | None:
+    """Return another active or stale fact that has the text, owner and persona of a memory. None for a proposal."""
+    return None if proposals([record.pk]) else find_duplicate(record)
+
+
 def _same_text(record: MemoryRecord, persona: str) -> tuple[list[MemoryRecord], dict[UUID, bool]]:
     if record.tier:  # conversation memories may have the same text
         return [], {}

@@ -76,6 +76,19 @@ def test_rolling_back_a_chain_from_its_middle_to_its_end_reactivates_the_first(
     assert plain in in_force(plain)
 
 
+def test_a_memory_whose_text_was_remembered_again_is_archived_by_a_rollback(
+    alice: Caller, cora: Caller, plain: MemoryRecord
+) -> None:
+    applied = apply(cora, approved(alice, cora, supersedes=plain.pk.hex))
+    again = services.remember(alice, Remember(content=plain.content)).record
+    assert again.pk != plain.pk
+    preview = apply_knowledge(cora, "rollback", changeset_id=applied.pk.hex, dry_run=True)
+    assert preview["chains"] == [f"{plain.pk.hex} is archived: its owner has remembered the same text again"]
+    rollback.roll_back(cora, changeset_id=applied.pk)
+    assert in_force(plain, again) == [again]
+    assert (plain.status, plain.superseded_by) == ("archived", None)
+
+
 def test_only_one_insight_replaces_a_memory(alice: Caller, cora: Caller, plain: MemoryRecord) -> None:
     first, second = (approved(alice, cora, supersedes=plain.pk.hex) for _ in range(2))
     apply(cora, first)

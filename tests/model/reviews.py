@@ -390,7 +390,10 @@ def _leave_chain(e: Expected, person: Person, m: Memory) -> None:
         if later:
             replaced.superseded_by = later.name
         elif replaced.state == "superseded":
-            e.come_back(replaced)
+            if e.duplicate(replaced):  # its text was remembered again
+                replaced.state, replaced.superseded_by = "archived", ""
+            else:
+                e.come_back(replaced)
     m.link_unsure = m.link_unsure or (m.state == "archived" and bool(m.supersedes))
     m.supersedes = ""
     if m.state == "superseded":
