@@ -383,6 +383,20 @@ def settings_folder() -> Path:
     return shared_files.folder("uploads")
 
 
+def test_an_export_that_is_written_while_a_memory_is_erased_has_no_file(
+    machines: Any, alice: Caller, fact: MemoryRecord, django_capture_on_commit_callbacks: Any
+) -> None:
+    machines("north")
+    export = services.start_export(alice)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert services.delete_with_memory(fact.pk) == 0
+        work_off(ExportJobs(), export.pk)  # its transaction began before the erasure ended
+        path = files.path_of(export)
+        assert path.exists()
+    assert Export.objects.get(pk=export.pk).state == ExportState.FAILED
+    assert not path.exists()
+
+
 def test_an_erased_memory_is_in_no_export_of_another_machine(
     machines: Any, alice: Caller, fact: MemoryRecord, django_capture_on_commit_callbacks: Any
 ) -> None:

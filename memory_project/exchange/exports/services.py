@@ -181,23 +181,32 @@ def _finish(export: Export, **values: object) -> bool:
 
 def delete_with_memory(record_id: UUID) -> int:
     """Delete the files that contain a memory, and have those written again that are being written."""
-    Export.objects.filter(state=ExportState.RUNNING).update(state=ExportState.WAITING)
-    return _delete_containing(Export.objects.all(), record_id, "a memory in it was erased: start the export again")
+    reason = "a memory in it was erased: start the export again"
+    return _delete_now_and_after_commit(Export.objects.all(), [record_id], reason)
+
+
+def delete_narrowed(record_ids: Sequence[UUID]) -> None:
+    """Delete the files of personas that contain a memory which fewer people may read now."""
+    reason = "a memory in it is shared with fewer people now: start the export again"
+    _delete_now_and_after_commit(Export.objects.filter(scope=PERSONA), record_ids, reason)
+
+
+def _delete_now_and_after_commit(exports: QuerySet[Export], record_ids: Sequence[UUID], reason: str) -> int:
+    """Delete the files of these exports with the memories, and return how many there are now.
+
+    An export that begins during the transaction still sees the memories as they were, so it is looked at afterwards.
+    """
+    delete = partial(_delete_containing, exports, record_ids, reason)
+    transaction.on_commit(delete)
+    return delete()
 
 
 @identity.service("copies")
-def delete_narrowed(record_ids: Sequence[UUID]) -> None:
-    """Delete the files of personas that contain a memory which fewer people may read now."""
-    shared = Export.objects.filter(scope=PERSONA)
-    shared.filter(state=ExportState.RUNNING).update(state=ExportState.WAITING)
-    for record_id in record_ids:
-        _delete_containing(shared, record_id, "a memory in it is shared with fewer people now: start the export again")
-
-
-def _delete_containing(exports: QuerySet[Export], record_id: UUID, reason: str) -> int:
+def _delete_containing(exports: QuerySet[Export], record_ids: Sequence[UUID], reason: str) -> int:
+    exports.filter(state=ExportState.RUNNING).update(state=ExportState.WAITING)
     count = 0
     for export in exports.filter(state=ExportState.DONE):
-        if files.contains(export, record_id):
+        if any(files.contains(export, record_id) for record_id in record_ids):
             Export.objects.filter(pk=export.pk).update(state=ExportState.FAILED, error=reason)
             transaction.on_commit(partial(files.delete, export))
             count += 1
