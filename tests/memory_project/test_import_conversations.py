@@ -40,7 +40,7 @@ def test_turns_are_private_and_never_expire(alice: Caller) -> None:
     outcomes = take_turns(alice, CHATGPT_TURNS)
     assert taken(outcomes) == ["kept", "kept"]
     first, second = MemoryRecord.objects.order_by("thread_position")
-    assert [outcome.reference for outcome in outcomes] == [str(first.pk), str(second.pk)]
+    assert [outcome.reference for outcome in outcomes] == [first.pk.hex, second.pk.hex]
     assert (first.created_by, first.visibility, first.tier, first.expires_at) == (alice.email, "private", "stm", None)
     assert (first.role, second.role, second.content) == ("human", "ai", "Orders with at least one pallet.")
     assert first.created_at.isoformat() == "2025-12-14T00:19:33.680000+00:00"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from typing import Any
 from uuid import UUID
@@ -25,6 +26,7 @@ from memory_project.models import User
 from memory_project.notifications.webhooks.models import Endpoint, Event
 from tests.conftest import REFUNDS
 from tests.jobs import ImportJobs, work_off
+from tests.memory_project.import_samples import CHATGPT_CONVERSATION
 from tests.rest_client import client, post
 
 pytestmark = pytest.mark.django_db
@@ -304,6 +306,24 @@ def test_an_erased_memory_leaves_the_rows_of_imports(alice: Caller) -> None:
     erasure.erase(alice, Erase.read({"record_id": record.pk, "confirm": True}))
     assert not again.rows.filter(existing=record.pk, data__has_key="content").exists()
     assert created.rows.get(reference=record.pk.hex).reason == "was erased"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        (CSV, "facts.csv", "refunds"),
+        (json.dumps([CHATGPT_CONVERSATION]), "conversations.json", "one pallet"),
+    ],
+)
+def test_an_erased_memory_leaves_the_rows_that_repeat_it(alice: Caller, text: str, name: str, words: str) -> None:
+    both = [staged(alice, text, name) for _ in range(2)]  # so that the second one finds repetitions as it is taken over
+    for created in both:
+        taking_over.start(alice, import_id=created.pk)
+        finish(created)
+    assert ImportRow.objects.filter(data__content__icontains=words, outcome="duplicate").exists()
+    record = MemoryRecord.objects.get(content__icontains=words)
+    erasure.erase(alice, Erase.read({"record_id": record.pk, "confirm": True}))
+    assert not ImportRow.objects.filter(data__content__icontains=words).exists()
 
 
 def test_files_of_imports_that_are_gone_are_deleted(alice: Caller) -> None:

@@ -19,8 +19,13 @@ from memory_project.exchange.imports.models import Import, ImportRow
 
 class ImportsMemoryExtension(MemoryExtension):
     def erase_copies(self, caller: Caller, record_id: UUID, texts: Sequence[str]) -> Mapping[str, int]:
-        rows = ImportRow.objects.filter(Q(reference=record_id.hex) | Q(existing=record_id))
-        return {"import rows": rows.update(data={}, place="", key="", reason="was erased")}
+        references = [record_id.hex, str(record_id)]  # earlier imports of conversations have stored the second form
+        rows = ImportRow.objects.filter(Q(reference__in=references) | Q(existing=record_id))
+        repeated = Q(pk__in=rows.values("pk"))
+        for staged, key in set(rows.exclude(text_key="").values_list("of", "text_key")):
+            repeated |= Q(of=staged, text_key=key)  # a file may say the same again
+        erased = ImportRow.objects.filter(repeated)
+        return {"import rows": erased.update(data={}, place="", key="", text_key="", reason="was erased")}
 
 
 @receiver(post_delete, sender=Import)

@@ -28,4 +28,4 @@ class TakeOverOutcome:
 
     outcome: Literal["kept", "duplicate", "conflicting", "refused"]
     reason: str = ""
-    reference: str = ""  # the id of what was stored, for the undo of the import
+    reference: str = ""  # the id of what was stored, for the undo of the import, or of what the row repeats

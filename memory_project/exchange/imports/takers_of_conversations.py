@@ -49,9 +49,9 @@ def take_turns(caller: Caller, rows: Sequence[Mapping[str, Any]]) -> list[TakeOv
         results = import_turns(caller, conversation_id=conversation_id, turns=turns)
         for number, turn, (record, is_new) in zip(numbers, turns, results, strict=True):
             if is_new:
-                outcomes[number] = TakeOverOutcome("kept", reference=str(record.pk))
+                outcomes[number] = TakeOverOutcome("kept", reference=record.pk.hex)
             elif record.content == turn.text:
-                outcomes[number] = TakeOverOutcome("duplicate", reference=str(record.pk))
+                outcomes[number] = TakeOverOutcome("duplicate", reference=record.pk.hex)
             else:
                 outcomes[number] = TakeOverOutcome("conflicting", OTHER_TEXT)
     return [outcomes[number] for number in range(len(rows))]

@@ -94,7 +94,9 @@ def _note(rows: Sequence[ImportRow], outcomes: Sequence[TakeOverOutcome]) -> Non
         row.reason = outcome.reason[: staging.MAX_REASON] or row.reason  # what was not read of it is still true
         row.reference = outcome.reference
         row.data = row.data if outcome.outcome != "kept" else {}
-    ImportRow.objects.bulk_update(rows, ["outcome", "reason", "reference", "data"])
+        if outcome.outcome == "duplicate" and outcome.reference:
+            row.existing = UUID(outcome.reference)  # so that erasing that memory finds the row
+    ImportRow.objects.bulk_update(rows, ["outcome", "reason", "reference", "data", "existing"])
 
 
 def _remember(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[TakeOverOutcome]:
@@ -112,7 +114,9 @@ def _remember(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list
     for number, (record, existing) in zip(operations, stored, strict=True):
         known = "; ".join(filter(None, ["is remembered already", outside_note(record)]))
         outcomes[number] = (
-            TakeOverOutcome("duplicate", known) if existing else TakeOverOutcome("kept", reference=record.pk.hex)
+            TakeOverOutcome("duplicate", known, record.pk.hex)
+            if existing
+            else TakeOverOutcome("kept", reference=record.pk.hex)
         )
     return [outcomes[row.number] for row in rows]
 
