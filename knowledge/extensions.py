@@ -20,6 +20,8 @@ class Origin:
     text: str
     entity_urns: list[str]
     provenance: dict[str, Any]
+    place: str = ""  # the name of the TextPlace that has the text, and the row there
+    row: object = None
 
 
 class KnowledgeExtension:

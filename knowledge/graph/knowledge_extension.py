@@ -5,6 +5,7 @@ from __future__ import annotations
 from foundation.people.caller import Caller
 from knowledge.extensions import KnowledgeExtension, Origin
 from knowledge.graph import graphs
+from knowledge.graph.entities import OBSERVATIONS
 from knowledge.graph.models import Observation
 
 
@@ -20,4 +21,6 @@ class GraphKnowledgeExtension(KnowledgeExtension):
             f"{entity.name}: {observation.text}",
             [entity.urn] if entity.urn else [],
             {"observation_id": number, "graph_entity": entity.name},
+            OBSERVATIONS,
+            observation.pk,
         )

@@ -24,6 +24,7 @@ from memories import services
 from memories.models import MemoryRecord, Visibility
 from memories.operations import MEMORY_FIELDS, Remember
 from memories.retrieval.near_duplicates import Similar
+from memories.writing import quotations
 from memories.writing.exact_duplicates import lock_same_text
 
 
@@ -72,6 +73,8 @@ def capture(caller: Caller, operation: Capture) -> Captured:
         insight.record = record
         assignment.assign(insight)
         insight.save(force_insert=True)
+        if origin.place and not operation.insight_text:  # what the text repeats, the insight repeats, too
+            quotations.hand_on_quotations(origin.place, origin.row, record)
         events.announce(events.CAPTURED, insight, by=caller.email, to=[])
 
     stored = services.store(caller, fact, find_existing=find_existing, after_save=save_insight)
@@ -114,7 +117,7 @@ def _origin(caller: Caller, operation: Capture) -> Origin:
     if operation.finding_id:
         finding = findings.get_finding(caller, operation.finding_id)
         provenance = {"finding_id": finding.pk.hex, "analysis_id": finding.session.analysis_id, "model": finding.model}
-        return Origin(finding.finding, [], provenance)
+        return Origin(finding.finding, [], provenance, findings.FINDINGS, finding.pk)
     if operation.observation_id:
         origin = extensions.observation(caller, operation.observation_id)
         if origin is None:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 from foundation.operations.errors import NotFound
 from foundation.people.caller import Caller
 from memories.models import Batch, MemoryRecord, Quotation
-from memories.writing.text_places import BATCH_CHOICES, BATCH_NOTES
+from memories.writing.text_places import BATCH_CHOICES, BATCH_NOTES, MEMORIES
 
 # Minimum number of characters of a text that counts as quoted. A shorter text may occur elsewhere by chance.
 QUOTED_FROM = 10
@@ -18,10 +18,20 @@ QUOTED_FROM = 10
 
 def save_quotations(record_ids: Iterable[UUID], place: str, row: object, *, whole: bool = False) -> None:
     """Store that a row took its text from these memories. With `whole`, the row goes if one of them is erased."""
-    key = row.hex if isinstance(row, UUID) else str(row)
+    key = _key(row)
     Quotation.objects.bulk_create(
         [Quotation(record_id=pk, place=place, row=key, is_whole=whole) for pk in record_ids], ignore_conflicts=True
     )
+
+
+def hand_on_quotations(place: str, row: object, record: MemoryRecord) -> None:
+    """Store that a memory has the text of a row, and with it what that row took from other memories."""
+    quoted = Quotation.objects.filter(place=place, row=_key(row)).values_list("record_id", flat=True)
+    save_quotations(list(quoted), MEMORIES, record.pk, whole=True)
+
+
+def _key(row: object) -> str:
+    return row.hex if isinstance(row, UUID) else str(row)
 
 
 def save_named_quotations(caller: Caller, record_ids: Sequence[UUID], place: str, rows: Iterable[UUID]) -> None:

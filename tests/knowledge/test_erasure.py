@@ -298,6 +298,25 @@ def test_texts_go_with_the_memories_that_they_name(alice: Caller, bob: Caller, f
     assert not Observation.objects.exists()
 
 
+def test_an_insight_goes_with_the_memory_that_its_finding_or_observation_names(
+    alice: Caller, bob: Caller, fact: MemoryRecord
+) -> None:
+    finding = store_finding(bob, "Revenue is net of refunds, says Alice.", memory_ids=[fact.pk.hex])
+    observe(bob, "Alice says net.", memory_ids=[fact.pk.hex])
+    observation = Observation.objects.get()
+    derived = [
+        Capture(finding_id=finding.pk, category="data_quality"),
+        Capture(observation_id=observation.number, category="data_quality"),
+    ]
+    captured = [capture(bob, operation).insight for operation in derived]
+    own = Capture(insight_text="I found out how revenue is computed.", finding_id=finding.pk, category="data_quality")
+    kept = capture(bob, own).insight
+    erase(alice, fact)
+    assert not Insight.objects.filter(pk__in=[insight.pk for insight in captured]).exists()
+    assert tables_with("says Alice") | tables_with("Alice says net") == set()
+    assert Insight.objects.filter(pk=kept.pk).exists()
+
+
 @pytest.mark.parametrize("store", [store_finding, store_answer, observe])
 def test_only_readable_memories_can_be_named(alice: Caller, olga: Caller, fact: MemoryRecord, store: Any) -> None:
     with pytest.raises(NotFound, match="no such memory") as refused:
