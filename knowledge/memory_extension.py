@@ -17,7 +17,7 @@ from django_q.tasks import async_task
 from foundation.operations.errors import Conflict, DomainError
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call, ContextBlock, ContextLookup
-from knowledge.catalog import lineage, name_resolution
+from knowledge.catalog import embedded, lineage, name_resolution
 from knowledge.changesets import redaction
 from knowledge.context.attached_memories import lookup_for
 from knowledge.contradictions import scan as contradictions
@@ -39,7 +39,7 @@ from knowledge.models import (
     Suggestion,
 )
 from knowledge.portable_kinds import KINDS
-from knowledge.review import decisions
+from knowledge.review import clarifications, decisions
 from memories.extensions import EntityCandidate, MemoryExtension, Mention, TextPlace
 from memories.models import MemoryRecord, Status
 from memories.portability import ExportKind
@@ -175,6 +175,11 @@ class KnowledgeMemoryExtension(MemoryExtension):
 
     def portable_kinds(self) -> Sequence[ExportKind]:
         return KINDS
+
+    def owner_wiped(self, owner: str, pseudonym: str) -> Mapping[str, int]:
+        clarifications.forget_assignee(owner, pseudonym)
+        embedded.rename_actor(owner, pseudonym)
+        return {}
 
     def is_proposal(self) -> Q:
         return Q(insight__isnull=False)

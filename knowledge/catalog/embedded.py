@@ -118,5 +118,12 @@ def summary(row: CatalogEntity) -> EntitySummary:
     )
 
 
+def rename_actor(email: str, pseudonym: str) -> None:
+    """Replace the address of a person in the stamps of what they have written to the embedded catalog."""
+    for row in CatalogAspect.objects.filter(system_metadata__actor=email).only("system_metadata"):
+        metadata = row.system_metadata | {"actor": pseudonym}
+        CatalogAspect.objects.filter(pk=row.pk).update(system_metadata=metadata)
+
+
 def _now_ms() -> int:
     return int(timezone.now().timestamp() * 1000)

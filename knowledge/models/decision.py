@@ -26,7 +26,10 @@ class DecisionKind(models.TextChoices):
 class Decision(models.Model):
     """One step in the review of an insight: its kind, the person who took it, and the reason."""
 
-    person_columns = (PersonColumn("by", PSEUDONYM),)
+    person_columns = (
+        PersonColumn("by", PSEUDONYM),
+        PersonColumn("overturns", PSEUDONYM),
+    )
 
     id = models.BigAutoField(primary_key=True)
     insight = models.ForeignKey(Insight, on_delete=models.CASCADE, related_name="decisions")

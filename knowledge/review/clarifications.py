@@ -93,7 +93,7 @@ def reassign(
         insight.assignee = colleague.email
         insight.snoozed_until = None
         insight.save(update_fields=["assignee", "snoozed_until"])
-        notes = notes or f"to {colleague.email}"
+        notes = notes or _handed_to(colleague.email)
         decision = record_decision(caller, insight, DecisionKind.HANDED_OVER, notes, before=before)
         events.announce_decision(insight, decision, to=[colleague.email])
     return insight
@@ -136,3 +136,15 @@ def colleagues(caller: Caller, *, persona: str = "", author: str = "") -> QueryS
 def _require_pending(insight: Insight) -> None:
     if insight.state != InsightState.PENDING:
         raise Conflict(gettext("is %(state)s already") % {"state": insight.state}, field="insight_id")
+
+
+def _handed_to(email: str) -> str:
+    return f"to {email}"
+
+
+def forget_assignee(email: str, pseudonym: str) -> None:
+    """Take a person off the insights that wait for them, and replace their address in the steps of the reviews."""
+    Insight.objects.filter(assignee=email).update(assignee="")
+    Decision.objects.filter(notes=_handed_to(email)).update(notes=_handed_to(pseudonym))
+    for decision in Decision.objects.filter(before__assignee=email):
+        Decision.objects.filter(pk=decision.pk).update(before=decision.before | {"assignee": pseudonym})

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import transaction
+from django.db.models import Value
+from django.db.models.functions import Concat, Substr
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop
 
@@ -25,6 +27,8 @@ from memories.conversation.acting_user import acting_as
 from memories.conversation.models import WipeRequest
 from memories.conversation.operations import Wipe
 from memories.models import (
+    Batch,
+    Feedback,
     IndexJob,
     MemoryRecord,
     MemoryRevision,
@@ -34,6 +38,8 @@ from memories.models.record import EDITED_BY
 from memories.retrieval import term_changes
 from memories.writing.correction_chains import locked_with_predecessor
 from memories.writing.erasure import erase_locked
+from memories.writing.feedback import MARKED
+from memories.writing.hand_overs import conversation_suffix
 from memories.writing.text_places import MEMORIES
 
 CONFIRMATION_TIME = timedelta(hours=24)  # in which a person can confirm a wipe that an agent has prepared
@@ -153,7 +159,26 @@ def _wipe_memories(user: Caller, pseudonym: str) -> Mapping[str, int]:
             MemoryRevision.objects.filter(pk=revision.pk).update(details=details)
     for revision in MemoryRevision.objects.filter(details__created_by=user.email):
         MemoryRevision.objects.filter(pk=revision.pk).update(details=revision.details | {"created_by": pseudonym})
+    _rename_in_texts(user.email, pseudonym)
     return {"memory_records": count}
+
+
+def _rename_in_texts(email: str, pseudonym: str) -> None:
+    """Replace the address where a text of another person's row has it: a reason, a choice, a conversation's name."""
+    Batch.objects.filter(choice=email).update(choice=pseudonym)
+    marked, renamed = f"{email} {MARKED}", f"{pseudonym} {MARKED}"
+    for model, column in ((MemoryRecord, "stale_reason"), (Feedback, "made_stale")):
+        rows = model.objects.filter(**{f"{column}__startswith": marked})
+        rows.update(**{column: Concat(Value(renamed), Substr(column, len(marked) + 1))})
+    for revision in MemoryRevision.objects.filter(details__stale_reason__startswith=marked):
+        reason = renamed + revision.details["stale_reason"].removeprefix(marked)
+        MemoryRevision.objects.filter(pk=revision.pk).update(details=revision.details | {"stale_reason": reason})
+    suffix = conversation_suffix(email)
+    for conversation in set(
+        MemoryRecord.objects.filter(conversation_id__endswith=suffix).values_list("conversation_id", flat=True)
+    ):
+        rows = MemoryRecord.objects.filter(conversation_id=conversation)
+        rows.update(conversation_id=conversation.removesuffix(suffix) + conversation_suffix(pseudonym))
 
 
 def _erase(user: Caller, record_id: uuid.UUID) -> int:

@@ -277,8 +277,13 @@ def _rename_conversations(old: str, new: str) -> list[str]:
 
 
 def _renamed(conversation: str, owner: str) -> str:
-    suffix = f" of {owner}"[:100]
+    suffix = conversation_suffix(owner)
     return conversation[: 200 - len(suffix)] + suffix
+
+
+def conversation_suffix(owner: str) -> str:
+    """Return what the name of a conversation has at its end that its heir had already a conversation of that name."""
+    return f" of {owner}"[:100]
 
 
 # -- other rows ---------------------------------------------------------------------------------------------

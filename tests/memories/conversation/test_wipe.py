@@ -18,14 +18,14 @@ from foundation.people.caller import ACT_FOR_USERS, WIPE, Caller
 from foundation.people.columns import NOTHING, person_columns
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
-from knowledge.review import decisions
+from knowledge.review import clarifications, decisions
 from memories import services
 from memories.conversation import wipe
 from memories.conversation.models import WipeRequest
 from memories.models import MemoryRecord
 from memories.operations import MarkFeedback, Remember, ReportMemories, Revise, Supersede
 from memories.use import reports
-from memories.writing import feedback, hand_overs
+from memories.writing import bulk_actions, feedback, hand_overs
 from memory_project.models import AuditEvent, User
 from tests.knowledge.changeset_examples import apply, change
 from tests.mcp_client import as_caller
@@ -131,6 +131,31 @@ def test_applied_insights_are_kept_under_a_pseudonym(alice: Caller, cora: Caller
     assert tables_containing(alice.email) == set()
 
 
+@pytest.mark.usefixtures("small_catalog")
+def test_a_wipe_of_a_curator_reaches_what_others_have(alice: Caller, bob: Caller, cora: Caller, ada: Caller) -> None:
+    """Marks, hand-overs of reviews, overturned decisions, changes of the catalog, and names of conversations."""
+    marked = services.remember(bob, Remember(content="Orders close at ten at night.")).record
+    feedback.mark(cora, MarkFeedback(record_id=marked.pk, verdict="wrong", note="at nine"))
+    services.revise(bob, Revise(record_id=marked.pk, tags=["orders"]))
+    for number in range(2):
+        text = f"Training stores are 9{number}01 to 9{number}20."
+        insight = capture(alice, Capture(category="correction", insight_text=text)).insight
+        clarifications.reassign(ada, insight_id=insight.pk, to=cora.email)
+        clarifications.reassign(ada, insight_id=insight.pk, to=ada.email)
+    clarifications.reassign(ada, insight_id=insight.pk, to=cora.email)
+    bulk_actions.start(ada, act="hand_over", unit_ids=[insight.pk], choice=cora.email)
+    decisions.approve(cora, insight_id=insight.pk, notes="")
+    decisions.reject(ada, insight_id=insight.pk, notes="no", override=True)
+    apply(alice, cora, change("add_tag", detail="Training"))
+    for person in (cora, bob):
+        store_turns(person, LONG, conversation="weekly")
+    hand_overs.hand_over(ada, old=cora.email, new=bob.email)
+    left = {"insights", "insight_decisions", "batches", "catalog_aspects", "memory_records", "memory_revisions"}
+    assert left <= tables_containing(cora.email)
+    call(replace(cora, rights=frozenset({WIPE})), "wipe_user_data", confirm=True)
+    assert tables_containing(cora.email) == set()
+
+
 def test_a_service_needs_the_right_to_wipe_a_user(service: Caller, alice: Caller) -> None:
     store_turns(service, LONG, user_id="user-1")
     store_turns(service, LONG, user_id="user-2")
@@ -175,7 +200,7 @@ def test_the_wipe_covers_every_column_that_may_name_a_person() -> None:
         )
     }  # copies of it
     names = {"created_by", "owner", "by", "to", "email", "person", "reviewed_by", "applied_by", "rolled_back_by"}
-    names |= {"changed_by", "erased_by", "edit_by", "on_behalf_of", "user", "decided_by", "undone_by"}
+    names |= {"changed_by", "erased_by", "edit_by", "on_behalf_of", "user", "decided_by", "undone_by", "overturns"}
     untraced = {
         (model._meta.db_table, field.name)
         for model in apps.get_models()
