@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.utils.translation import gettext
 from django_q.tasks import async_task
 
@@ -109,7 +109,14 @@ class KnowledgeMemoryExtension(MemoryExtension):
             transaction.on_commit(partial(stale_detection.catch_up, [record_id]))
 
     def additions_to_memories(self, since: datetime) -> Mapping[str, QuerySet[Any]]:
-        return {"was waived for what is derived from it since": CaveatWaiver.objects.filter(at__gt=since)}
+        verdicts = Settlement.objects.filter(at__gt=since, undone_at=None)
+        return {
+            "was waived for what is derived from it since": CaveatWaiver.objects.filter(at__gt=since),
+            "was decided about in a contradiction since": verdicts.annotate(record=F("first"), record_id=F("first_id")),
+            "was decided about beside another memory since": verdicts.filter(second__isnull=False).annotate(
+                record=F("second"), record_id=F("second_id")
+            ),
+        }
 
     def correction_proposed(self, caller: Caller, record: MemoryRecord, replaces: MemoryRecord) -> None:
         decisions.keep_proposal(record, replaces)

@@ -15,10 +15,12 @@ from analysis.models import MemoryCheck
 from foundation.operations.errors import Conflict, DomainError, Invalid, LimitReached, NotFound
 from foundation.people.caller import Caller
 from foundation.people.models import Persona, PersonaMembership
-from knowledge.models import CaveatWaiver
+from knowledge.contradictions import verdicts
+from knowledge.contradictions.operations import GiveVerdict
+from knowledge.models import CaveatWaiver, Contradiction
 from memories import services
 from memories.models import Citation, CitingDocument, Feedback, IndexJob, MemoryRecord, MemoryRevision
-from memories.operations import Erase, Revise, Share
+from memories.operations import Erase, Remember, Revise, Share
 from memories.writing import erasure
 from memory_project.exchange.imports import files, report, staging, taking_over
 from memory_project.exchange.imports.models import Import, ImportRow, ImportState
@@ -288,6 +290,22 @@ def test_a_row_that_has_become_invalid_is_refused_alone(alice: Caller) -> None:
     taking_over.start(alice, import_id=created.pk)
     finish(created)
     assert (created.state, created.rows.get(number=1).outcome, MemoryRecord.objects.count()) == ("done", "refused", 1)
+
+
+def test_the_undo_of_an_import_keeps_a_memory_that_a_verdict_relies_on(alice: Caller) -> None:
+    own = services.remember(alice, Remember(content="Orders are final after 6 hours.")).record
+    created = taken(alice, "content\nOrders are final after 24 hours.\nThe till closes at seven.\n")
+    imported = MemoryRecord.objects.get(content__contains="24 hours")
+    pair = Contradiction.objects.create(
+        first=own, second=imported, first_key=own.content_key, second_key=imported.content_key, reason="6, 24"
+    )
+    verdicts.give_verdict(alice, GiveVerdict(contradiction_id=pair.pk, verdict="second"))
+    taking_over.start_undo(alice, import_id=created.pk)
+    finish(created)
+    states = dict(MemoryRecord.objects.values_list("content", "status"))
+    assert states == {own.content: "archived", imported.content: "active", "The till closes at seven.": "archived"}
+    row = created.rows.get(reference=imported.pk.hex)
+    assert row.reason == "stays: was decided about beside another memory since"
 
 
 def test_what_a_failed_import_has_stored_can_be_undone(alice: Caller) -> None:
