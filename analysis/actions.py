@@ -113,8 +113,8 @@ def act(caller: Caller, operation: RunAction) -> ActionResult:
     elif unfinished := interrupted(caller, request.session, request.model.name):
         hint = gettext("resume it with action_id, which repeats nothing that succeeded")
         raise Conflict(
-            gettext("an earlier action, %(hex)s, was interrupted: %(hint)s")
-            % {"hex": unfinished[0].pk.hex, "hint": hint},
+            gettext("an earlier action, %(action)s, was interrupted: %(hint)s")
+            % {"action": unfinished[0].pk.hex, "hint": hint},
             field="action_id",
         )
     with closing(sources.open_upstream(caller, request.model, as_user=as_user)) as upstream:

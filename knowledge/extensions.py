@@ -67,7 +67,7 @@ class KnowledgeExtension:
         """Called after a person, `owner`, decided about suggestions. `are_left` tells whether others still wait."""
 
     def scope_proposed(self, record: MemoryRecord, caller: Caller) -> None:
-        """Called after `caller` proposed where alone a memory of somebody else holds."""
+        """Called after `caller` proposed a scope for a memory of somebody else."""
 
     def scope_proposal_ended(self, record_id: UUID) -> None:
         """Called after a proposal of a memory's scope was undone, or the memory got a scope."""

@@ -361,8 +361,8 @@ def restore(caller: Caller, operation: operations.Restore) -> MemoryRecord:
         duplicate = None if successor else find_duplicate(record)
         if duplicate:
             raise Conflict(
-                gettext("the same text is already remembered, as %(duplicate)s: use that one")
-                % {"duplicate": duplicate.pk.hex},
+                gettext("the same text is already remembered, as %(memory)s: use that memory")
+                % {"memory": duplicate.pk.hex},
                 field="id",
             )
         with revised(caller, record, "restore", operation.reason):

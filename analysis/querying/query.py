@@ -19,6 +19,7 @@ from analysis.querying.intervals import bucket_sql
 from foundation.database.replica import connection_for_reading
 from foundation.operations.errors import Invalid, check_choice, check_count
 from foundation.operations.operation import validate
+from foundation.operations.paging import invalid_cursor
 
 LIMIT = 20
 MAX_GROUPS = 3
@@ -189,7 +190,7 @@ def _offset(cursor: str) -> int:
     except (ValueError, binascii.Error, UnicodeError):
         offset = -1
     if not 0 <= offset <= MAX_OFFSET:
-        raise Invalid("is not a valid cursor", field="cursor", allowed="the cursor returned with the previous page")
+        raise invalid_cursor("cursor")
     return offset
 
 

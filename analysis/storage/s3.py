@@ -23,7 +23,8 @@ from analysis.sources.interface import UpstreamFailed
 from analysis.sources.rest import RETRIED_STATUSES, Transient
 from analysis.storage.declaration import ObjectStore
 from analysis.storage.signing import Credentials, signed
-from foundation.operations.errors import Invalid, NotFound
+from foundation.operations.errors import NotFound
+from foundation.operations.paging import invalid_cursor
 from foundation.operations.timestamps import parse_timestamp
 from foundation.outbound import bounded_http, public_http
 
@@ -114,8 +115,7 @@ class Bucket:
             raise UpstreamFailed(UNREADABLE.format(self._store.name)) from None
         except UpstreamFailed as failed:
             if token and failed.status_code == 400:
-                allowed = "the cursor that came with the previous page"
-                raise Invalid("is not a cursor of this list", field="cursor", allowed=allowed) from None
+                raise invalid_cursor("cursor") from None
             raise
         if len(listing.objects) + len(listing.folders) > limit:
             raise UpstreamFailed(UNREADABLE.format(self._store.name))

@@ -10,12 +10,11 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
-from django.utils.translation import gettext
 
 from foundation.cases.kinds import Case, CaseKind, case_id
-from foundation.operations.errors import Invalid
 from foundation.operations.fields import Moment
 from foundation.operations.operation import validate
+from foundation.operations.paging import invalid_cursor
 from foundation.people.caller import Caller
 
 SIZE = 20  # cases on a page
@@ -64,16 +63,8 @@ class _Cursor:
         name, _, pk = rest.partition("~")
         names = [kind.name for kind in kinds]
         if name not in names:
-            raise _no_cursor()
+            raise invalid_cursor()
         return cls(validate(Moment, at, "after"), names.index(name), pk)
-
-
-def _no_cursor() -> Invalid:
-    return Invalid(
-        gettext("is not a cursor of this list"),
-        field="after",
-        allowed=gettext("the cursor that came with the previous page"),
-    )
 
 
 def _entries(
@@ -97,4 +88,4 @@ def _key(rows: QuerySet[Any], text: str) -> Any:
     try:
         return rows.model._meta.pk.to_python(text)
     except ValidationError:
-        raise _no_cursor() from None
+        raise invalid_cursor() from None

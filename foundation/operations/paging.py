@@ -24,6 +24,10 @@ class Page:
     after: str = ""  # cursor of the next page; empty on the last page
 
 
+def invalid_cursor(field: str = "after") -> Invalid:
+    return Invalid(gettext("is not valid"), field=field, allowed=gettext("the cursor returned with the previous page"))
+
+
 def page(
     rows: QuerySet[Any], after: str = "", *, by: str = "created_at", newest: bool = True, size: int = SIZE
 ) -> Page:
@@ -37,8 +41,7 @@ def page(
         try:
             pk = rows.model._meta.pk.to_python(key)
         except ValidationError as error:
-            allowed = "the cursor that came with the previous page"
-            raise Invalid(gettext("is not a cursor of this list"), field="after", allowed=allowed) from error
+            raise invalid_cursor() from error
         instant = validate(Moment, timestamp or "missing", "after")
         following = {f"{by}__lt" if newest else f"{by}__gt": instant}
         rows = rows.filter(Q(**following) | Q(**{by: instant, "pk__gt": pk}))

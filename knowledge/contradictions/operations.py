@@ -28,8 +28,8 @@ class GiveVerdict(Operation):
 
     contradiction_id: ContradictionId
     verdict: Annotated[str, OneOf(PairVerdict.values)] = Field(description="Which of the two texts holds.")
-    first_scope: Scope = Field("", description="For both: where alone the first text holds.")
-    second_scope: Scope = Field("", description="For both: where alone the second text holds.")
+    first_scope: Scope = Field("", description="For both: the scope in which the first text is true.")
+    second_scope: Scope = Field("", description="For both: the scope in which the second text is true.")
     note: Annotated[str, Text(0, MAX_NOTE)] = Field("", description="Why, for the owners of the memories.")
 
     @model_validator(mode="after")

@@ -12,6 +12,7 @@ from django.db.models.functions import Cast, Ln
 from django.utils.translation import gettext
 
 from foundation.operations.errors import Forbidden, Invalid
+from foundation.operations.paging import invalid_cursor
 from foundation.people.caller import Caller
 from knowledge.models import DebtReason, EntityDebt
 from knowledge.models.debt import EVERYONE
@@ -114,11 +115,7 @@ def debt_page(caller: Caller, chosen: DebtFilter, after: str = "", *, size: int 
         try:
             rows = rows.filter(Q(score__lt=float(score)) | Q(score=float(score), urn__gt=urn))
         except ValueError:
-            raise Invalid(
-                gettext("is not a cursor of this list"),
-                field="after",
-                allowed="the cursor that came with the previous page",
-            ) from None
+            raise invalid_cursor() from None
     found = _debts(rows[: size + 1])
     if len(found) <= size:
         return DebtPage(found)

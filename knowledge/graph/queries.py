@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
-from django.utils.translation import gettext
 
-from foundation.operations.errors import Invalid
+from foundation.operations.paging import invalid_cursor
 from foundation.people.caller import Caller
 from knowledge.graph import graphs, names
 from knowledge.graph.models import Entity, Graph, Observation, Reflection, Relation
@@ -149,9 +148,5 @@ def open_nodes(caller: Caller, operation: OpenNodes) -> GraphPage:
 
 def _entity_number(cursor: str) -> int:
     if cursor and not cursor.isdecimal():
-        raise Invalid(
-            gettext("%(cursor)r is not a cursor") % {"cursor": cursor[:20]},
-            field="cursor",
-            allowed=gettext("next_cursor of the previous page"),
-        )
+        raise invalid_cursor("cursor")
     return int(cursor or 0)

@@ -89,8 +89,8 @@ def require_new_text(caller: Caller, record: MemoryRecord, text: str) -> None:
     plain = [pk for pk in found if pk not in proposed]
     if plain:
         raise Conflict(
-            gettext("the same text is remembered already, as %(duplicate)s: forget this memory and use that one")
-            % {"duplicate": plain[0].hex},
+            gettext("the same text is already remembered, as %(memory)s: forget this memory and use that one")
+            % {"memory": plain[0].hex},
             field="content",
         )
 

@@ -42,7 +42,7 @@ def save_named_quotations(caller: Caller, record_ids: Sequence[UUID], place: str
     missing = sorted(set(record_ids) - set(readable.values_list("pk", flat=True)))
     if missing:
         raise NotFound(
-            gettext("no such memory: %(hex)s") % {"hex": missing[0].hex},
+            gettext("no such memory: %(memory)s") % {"memory": missing[0].hex},
             field="memory_ids",
             allowed=gettext("ids of memories you may read"),
         )

@@ -183,7 +183,8 @@ def _check_no_replacement(caller: Caller, record: MemoryRecord, last: MemoryRevi
         return
     if duplicate := find_duplicate(record, last.details.get("persona", "")):
         raise Conflict(
-            gettext("the same text is already remembered, as %(caller)s") % {"caller": reference(caller, duplicate)},
+            gettext("the same text is already remembered, as %(memory)s: use that memory")
+            % {"memory": reference(caller, duplicate)},
             field="id",
         )
     corrections = MemoryRecord.objects.exclude(pk=record.pk).filter(supersedes=record.supersedes_id)

@@ -180,8 +180,8 @@ KINDS: Mapping[str, NotificationKind] = {
     ),
     "scope_proposed": NotificationKind(
         ngettext_lazy(
-            "%(person)s proposes where alone your memory holds",
-            "%(person)s proposes where alone %(total)s of your memories hold",
+            "%(person)s proposes a scope for your memory",
+            "%(person)s proposes scopes for %(total)s of your memories",
             "count",
         ),
         "contradictions",

@@ -15,13 +15,12 @@ from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, Max, Q
 from django.db.models.functions import TruncDate
 from django.utils import timezone
-from django.utils.translation import gettext
 
 from foundation.database.queryset_sql import CompiledQuery
 from foundation.links import url_for
-from foundation.operations.errors import Invalid
 from foundation.operations.fields import Moment
 from foundation.operations.operation import validate
+from foundation.operations.paging import invalid_cursor
 from foundation.people.caller import Caller
 from knowledge.models import Changeset, Insight, InterviewQuestion
 from knowledge.suggestions import queries as suggestions
@@ -124,11 +123,7 @@ def group_page(caller: Caller, after: str = "") -> GroupPage:
 def _read_cursor(after: str) -> tuple[datetime, int]:
     timestamp, _, key = after.partition("~")
     if not key.isdecimal() or not key.isascii() or len(key) > 19 or int(key) > MAX_KEY:
-        raise Invalid(
-            gettext("is not a cursor of this list"),
-            field="after",
-            allowed=gettext("the cursor that came with the previous page"),
-        )
+        raise invalid_cursor()
     return validate(Moment, timestamp or "missing", "after"), int(key)
 
 

@@ -149,7 +149,7 @@ HAPPENED: dict[str, str | Promise] = {
     "forget": gettext_lazy("forgotten"),
     "restore": gettext_lazy("restored"),
     "verify": gettext_lazy("verified"),
-    "share": gettext_lazy("given other readers"),
+    "share": gettext_lazy("readers changed"),
     "mark_stale": gettext_lazy("marked stale"),
     "mark_wrong": gettext_lazy("marked wrong"),
     "withdraw_feedback": gettext_lazy("“wrong” mark withdrawn"),
@@ -172,11 +172,11 @@ HAPPENED: dict[str, str | Promise] = {
     "reassign": gettext_lazy("moved to another persona"),
     "retag": gettext_lazy("retagged"),
     "extend": gettext_lazy("extended"),
-    "condition_ended": gettext_lazy("no longer valid, as its condition ended,"),
+    "condition_ended": gettext_lazy("marked no longer valid (its condition ended)"),
     "condition_renewed": gettext_lazy("valid again"),
-    "rescope": gettext_lazy("limited to another scope"),
-    "settle": gettext_lazy("subject stated"),
-    "choose_attachment": gettext_lazy("choice of when it is attached"),
+    "rescope": gettext_lazy("scope changed"),
+    "settle": gettext_lazy("entities assigned"),
+    "choose_attachment": gettext_lazy("attachment changed"),
 }
 
 

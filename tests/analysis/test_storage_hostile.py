@@ -162,7 +162,7 @@ def test_a_cursor_is_a_value_and_no_part_of_the_request(alice: Caller, handler: 
         "&prefix=sales%2Fa%26prefix%3Dsecret"
     ]
     handler.answer = reply(400, ERROR.format("InvalidArgument"))
-    with pytest.raises(Invalid, match="cursor: is not a cursor of this list"):
+    with pytest.raises(Invalid, match="cursor: is not valid"):
         object_list(alice, cursor="x")
 
 

@@ -55,7 +55,7 @@ def test_the_page_shows_a_pair_to_its_readers_alone_and_takes_verdicts(
     given = {"first_scope": "purpose:board", "second_scope": "persona:sales", "note": "Asked."}
     answered = give(owner, "contradiction", "both", pair.pk.hex, **given)
     assert "Proposed to the owner" in answered
-    assert "proposes where alone your memory holds" in colleague.get(reverse("news")).content.decode()
+    assert "proposes a scope for your memory" in colleague.get(reverse("news")).content.decode()
     assert "No contradictions" in answered
     proposed = colleague.get(page).content.decode()
     assert "proposes: Both hold, differently" in proposed

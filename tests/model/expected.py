@@ -129,7 +129,7 @@ class Memory:
     text: Text
     entities: list[str]
     columns: dict[str, set[str]]  # entity → columns that the memory lists
-    scope: str = ""  # where alone it holds
+    scope: str = ""  # in which it is true
     state: str = "living"  # or superseded, archived
     ends: str = ""  # or past, later
     supersedes: str = ""

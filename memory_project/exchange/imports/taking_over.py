@@ -53,7 +53,7 @@ def start(caller: Caller, *, import_id: UUID | str, visibility: str = "", applie
         staged = _locked(caller, import_id)
         if staged.state != ImportState.PARSED:
             raise Conflict(
-                gettext("can't be taken over: it is %(staged)s") % {"staged": staged.get_state_display().lower()},
+                gettext("can't be taken over: it is %(state)s") % {"state": staged.get_state_display().lower()},
                 field="import_id",
             )
         staged.visibility = validate(VisibilityName, visibility, "visibility") if visibility else ""
@@ -187,8 +187,7 @@ def cancel(caller: Caller, *, import_id: UUID | str) -> Import:
             raise NotFound(gettext("no such import"), field="import_id")
         if staged.state not in CANCELABLE:
             raise Conflict(
-                gettext("can't be canceled any more: it is %(staged)s")
-                % {"staged": staged.get_state_display().lower()},
+                gettext("can't be canceled any more: it is %(state)s") % {"state": staged.get_state_display().lower()},
                 field="import_id",
             )
         staging.advance(staged, state=ImportState.CANCELED, finished_at=timezone.now())
@@ -205,7 +204,7 @@ def start_undo(caller: Caller, *, import_id: UUID | str) -> Import:
         staged = _locked(caller, import_id)
         if staged.state not in UNDOABLE:
             raise Conflict(
-                gettext("can't be undone: it is %(staged)s") % {"staged": staged.get_state_display().lower()},
+                gettext("can't be undone: it is %(state)s") % {"state": staged.get_state_display().lower()},
                 field="import_id",
             )
         staged.state = ImportState.UNDOING

@@ -61,7 +61,7 @@ def send_once(get_response: GetResponse) -> GetResponse:
         except Conflict as error:
             return error_response(request, error.message, error.code, error.status)
         if earlier:
-            messages.info(request, gettext("You sent this form twice. It was carried out once."))
+            messages.info(request, gettext("You submitted this form twice. It was processed once."))
             return _with_draft_sent(request, HttpResponseRedirect(earlier))
         try:
             response = get_response(request)
@@ -120,7 +120,7 @@ def _claim(form: Form) -> str:
                 return ""
             continue
         time.sleep(PAUSE_S)
-    raise Conflict(gettext("This form is still being carried out. Open the page again in a moment."))
+    raise Conflict(gettext("This form is still being processed. Reload the page in a moment."))
 
 
 def _finish(form: Form, location: str) -> None:
