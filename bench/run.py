@@ -41,7 +41,7 @@ RUNS = {
     "delivery": ["bench/delivery.py"],
     "contradictions": ["bench/contradictions.py"],
     "statement-pairs": ["bench/statement_pairs.py"],
-    "filing": ["bench/filing.py"],
+    "entity_candidates": ["bench/entity_candidates.py"],
     "suggestions": ["bench/suggestions.py"],
     "prompts": ["bench/prompts.py"],
     "enrichment": ["bench/enrichment.py"],

@@ -26,6 +26,7 @@ from memory_project.operating.shared import task_queue
 APPS = ("foundation", "memories", "analysis", "knowledge", "memory_project")
 MAX_MINUTES = 43_200  # 30 days
 Minutes = Annotated[int, Field(ge=1, le=MAX_MINUTES)]
+RUNS_SHOWN = 5  # next runs of a schedule
 FOREVER, PAUSED = -1, 0  # values of Schedule.repeats
 # Old → new paths of functions that earlier versions have queued, also by a schedule: otherwise a run that is queued
 # during the upgrade counts as a task of a newer version, and stays for a week.
@@ -163,11 +164,11 @@ def first_run(*, next_run: datetime, minutes: int, now: datetime) -> datetime:
     return soonest if next_run < now else min(next_run, soonest)
 
 
-def next_runs(*, next_run: datetime, minutes: int, count: int = 5) -> list[datetime]:
-    """Return the times of the next runs, as the worker computes them."""
+def next_runs(*, next_run: datetime, minutes: int) -> list[datetime]:
+    """Return the times of the next RUNS_SHOWN runs, as the worker computes them."""
     schedule = apps.get_model("django_q", "Schedule")(schedule_type="I", minutes=minutes)
     runs = [next_run]
-    while len(runs) < count:
+    while len(runs) < RUNS_SHOWN:
         runs.append(schedule.calculate_next_run(runs[-1]))
     return runs
 

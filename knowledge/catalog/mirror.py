@@ -39,8 +39,8 @@ class Mirrored:
     changed: Sequence[str] = ()  # entities that were new, changed or removed since the previous count
 
 
-def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirrored]:
-    """Copy all entities of these types, yielding the running count after each page.
+def mirror(catalog: Mirrorable) -> Iterator[Mirrored]:
+    """Copy all entities of TYPES, yielding the running count after each page.
 
     Unchanged aspects are not written. Entities that DataHub no longer has are marked as removed. Raises
     CatalogUnavailable or CatalogRefused; the pages copied before the error are kept.
@@ -48,7 +48,7 @@ def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirror
     local = LocalCatalog()
     count = Mirrored()
     started = timezone.now()
-    for kind in types:
+    for kind in TYPES:
         source_urns: set[str] = set()
         for urns in catalog.all_urns(kind, PAGE_SIZE):
             result = copy(catalog, urns)

@@ -80,13 +80,9 @@ def give_scope(caller: Caller, record: MemoryRecord, scope: str, reason: str) ->
     if not caller.can_edit_for(record.created_by):
         extensions.scope_proposed(record, caller)
         return _effect(record, EffectKind.SCOPE_PROPOSED)
-    _end_proposal(record.pk)
+    extensions.scope_proposal_ended(record.pk)
     changed = rescoping.rescope(caller, Rescope(record_id=record.pk, scope=scope, reason=reason))
     return _effect(record, EffectKind.EDIT_PROPOSED if changed.pending_message else EffectKind.RESCOPED)
-
-
-def _end_proposal(record_id: UUID) -> None:
-    extensions.scope_proposal_ended(record_id)
 
 
 def doubt(caller: Caller, record: MemoryRecord, reason: str, note: str) -> VerdictEffect:
@@ -175,7 +171,7 @@ def revert(caller: Caller, effect: VerdictEffect, settlement: Settlement) -> Non
         case EffectKind.EDIT_PROPOSED:
             _withdraw_edit(caller, record_id)
         case EffectKind.SCOPE_PROPOSED:
-            _end_proposal(record_id)
+            extensions.scope_proposal_ended(record_id)
 
 
 def _mark_fresh(caller: Caller, record_id: UUID, revision: int | None) -> None:

@@ -24,7 +24,7 @@ FOUND = 40  # maximum number of entities that are compared with a text
 DESCRIBED = 12  # maximum number of entities whose columns' descriptions are read for a text
 MAX_DESCRIPTION = 2_000  # maximum number of characters that are read of a description
 WORDS_SHOWN = 3
-# Weights of a shared word by where the entity has it, set with bench/filing.py.
+# Weights of a shared word by where the entity has it, set with bench/entity_candidates.py.
 IN_NAME, IN_COLUMN, IN_DESCRIPTION, IN_COLUMN_DESCRIPTION, IN_PATH = 2.4, 1.3, 1.2, 0.9, 0.6
 WHOLE_NAME, WHOLE_COLUMN, IDENTIFIER, DEPRECATED = 1.5, 1.0, 4.0, -0.5
 FIRST_WORD, LAST_WORD = 1.3, 0.8  # a sentence usually begins with its subject

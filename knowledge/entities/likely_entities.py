@@ -25,7 +25,7 @@ from memories.models import MemoryRecord, Status
 from memories.rendering import entity_name
 from memories.retrieval.near_duplicates import Similar, nearest_of
 
-# Scores beside those of words, set with bench/filing.py.
+# Scores beside those of words, set with bench/entity_candidates.py.
 NAMED, RECENT, NEIGHBOR, SIMILAR = 20.0, 4.5, 1.0, 3.0
 MIN_SCORE = 2.0  # minimum score of a candidate
 MIN_COSINE = 0.5  # minimum cosine of a similar memory

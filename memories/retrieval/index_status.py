@@ -25,6 +25,7 @@ from memories.retrieval.indexing import SOURCES, VectorSource, enqueue
 OPEN = Q(status__in=[JobStatus.PENDING, JobStatus.RUNNING])
 UNRESOLVED = Q(status=JobStatus.FAILED, resolved_at__isnull=True)
 CAUSES_SHOWN = 20
+THROUGHPUT_MIN = 60
 COUNTS_KEY = "index-coverage"
 PARTS = ("expected", "indexed")
 
@@ -82,9 +83,9 @@ def coverage(model: str, *, kept_s: int = 0) -> list[Coverage]:
     return coverages
 
 
-def remaining(model: str, *, kept_s: int = 0) -> tuple[int, int]:
+def remaining(model: str) -> tuple[int, int]:
     """Return how many rows have no vector of this model yet, and how many should have one."""
-    rows = coverage(model, kept_s=kept_s)
+    rows = coverage(model)
     return sum(max(row.expected - row.indexed, 0) for row in rows), sum(row.expected for row in rows)
 
 
@@ -123,17 +124,19 @@ def model() -> str:
     return embedded.values_list("embedding_model", flat=True).first() or ""
 
 
-def throughput(minutes: int = 60) -> tuple[list[tuple[Any, int]], dict[str, Any]]:
-    """Return the number of jobs that succeeded in each of the last `minutes` minutes, and average durations in s.
+def throughput() -> tuple[list[tuple[Any, int]], dict[str, Any]]:
+    """Return the number of jobs that succeeded in each of the last THROUGHPUT_MIN minutes, and average durations in s.
 
     The durations are `worked`, from start to end of a job, and `waited`, from its creation to its start. Both are None
     if no job succeeded.
     """
-    since = timezone.now() - timedelta(minutes=minutes)
+    since = timezone.now() - timedelta(minutes=THROUGHPUT_MIN)
     jobs = IndexJob.objects.filter(status=JobStatus.SUCCEEDED, completed_at__gte=since).order_by()
     slots = dict(jobs.annotate(slot=TruncMinute("completed_at")).values_list("slot").annotate(n=Count("pk")))
     first = since.replace(second=0, microsecond=0)
-    points = [(first + timedelta(minutes=n), slots.get(first + timedelta(minutes=n), 0)) for n in range(minutes + 1)]
+    points = [
+        (first + timedelta(minutes=n), slots.get(first + timedelta(minutes=n), 0)) for n in range(THROUGHPUT_MIN + 1)
+    ]
     durations = jobs.aggregate(
         worked=Avg(F("completed_at") - F("started_at")), waited=Avg(F("started_at") - F("created_at"))
     )

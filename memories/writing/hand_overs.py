@@ -89,7 +89,7 @@ def hand_over(caller: Caller, *, old: str, new: str) -> HandOver:
             if stays:
                 record.stays[owned.handed_over_as] = stays
         record.save(force_insert=True)
-        _notify([UUID(pk) for pk in record.moved["memories"]])
+        extensions.access_narrowed([UUID(pk) for pk in record.moved["memories"]])
     return record
 
 
@@ -199,7 +199,7 @@ def _take_back_memories(caller: Caller, row: HandOver) -> int:
         _move(caller, rows, row.from_owner, UNDONE)
         taken |= {record.pk for record in rows}
     _archive(caller, {pk: stays for pk, stays in again.items() if pk in taken})
-    _notify(sorted(taken))
+    extensions.access_narrowed(sorted(taken))
     return len(taken)
 
 
@@ -215,10 +215,6 @@ def _same_texts(old: str, new: str) -> list[tuple[UUID, UUID, bool]]:
         cursor.execute(SAME_TEXT, {"old": old, "new": new})
         pairs: list[tuple[UUID, UUID, bool]] = cursor.fetchall()
     return pairs
-
-
-def _notify(record_ids: Sequence[UUID]) -> None:
-    extensions.access_narrowed(record_ids)
 
 
 # -- facts and conversations that both have -----------------------------------------------------------------

@@ -178,7 +178,7 @@ def revised(
     verifiers = verifiers_of(record) if names & VERIFIED_FIELDS else set()
     record.save(update_fields=names | {"updated_at"})
     if names & STATEMENT_FIELDS:
-        _notify_saved(record)
+        extensions.record_saved(record, created=False)
     extensions.record_changed(record, change, before)
     note_change(caller, record, before)
     if verifiers:
@@ -195,14 +195,11 @@ def save_new(record: MemoryRecord, encoded: Stamped | None = None) -> MemoryReco
     Every new record is saved by this function or by `save_many`, so that extensions are notified of all new records.
     """
     detect_entities([record])
-    record.unsettled = record.unsettled and record.lacks_entities
-    keep_secret_private(record)
-    for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
-        setattr(record, name, value)
+    _complete(record, encoded)
     prepared_statements.insert([record])
     if encoded:
         keep({record.pk: encoded.passages}, [record.pk] if record.tier == Tier.SHORT_TERM else [])
-    _notify_saved(record, created=True)
+    extensions.record_saved(record, created=True)
     return record
 
 
@@ -210,15 +207,20 @@ def save_many(records: Sequence[tuple[MemoryRecord, Stamped | None]]) -> None:
     """Save new records like `save_new`, in few statements."""
     detect_entities([record for record, _ in records])
     for record, encoded in records:
-        record.unsettled = record.unsettled and record.lacks_entities
-        keep_secret_private(record)
-        for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
-            setattr(record, name, value)
+        _complete(record, encoded)
     prepared_statements.insert([record for record, _ in records])
     turns = {record.pk for record, _ in records if record.tier == Tier.SHORT_TERM}
     keep({record.pk: encoded.passages for record, encoded in records if encoded}, turns)
     for record, _ in records:
-        _notify_saved(record, created=True)
+        extensions.record_saved(record, created=True)
+
+
+def _complete(record: MemoryRecord, encoded: Stamped | None) -> None:
+    """Set the columns of a new record that follow from its text."""
+    record.unsettled = record.unsettled and record.lacks_entities
+    keep_secret_private(record)
+    for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
+        setattr(record, name, value)
 
 
 def keep_secret_private(record: MemoryRecord) -> None:
@@ -226,10 +228,6 @@ def keep_secret_private(record: MemoryRecord) -> None:
     if record.visibility != Visibility.PRIVATE and states_secret(record.content):
         record.visibility = Visibility.PRIVATE
         record.was_made_private = True
-
-
-def _notify_saved(record: MemoryRecord, *, created: bool = False) -> None:
-    extensions.record_saved(record, created=created)
 
 
 def _is_only_wider(names: set[str], before: dict[str, Any], record: MemoryRecord) -> bool:

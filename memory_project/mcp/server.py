@@ -35,7 +35,7 @@ from memory_project import __version__
 from memory_project.mcp import confirmations, list_pages, mcp_apps, prompts
 from memory_project.mcp.authenticated_server import Identify
 from memory_project.mcp.caller_cache import CallerCache
-from memory_project.mcp.gateway import finding
+from memory_project.mcp.gateway import tool_search
 from memory_project.mcp.gateway.calls import Gateway
 from memory_project.mcp.protocol_errors import respond_with_protocol_errors
 from memory_project.mcp.resources_and_prompts import ReadingServer
@@ -131,10 +131,10 @@ class CommonplaceServer(ReadingServer):
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         request = context.request_context.request if context else None
-        if name == finding.USE_TOOL and name in self.offered:
-            name, arguments = finding.meant(arguments)
+        if name == tool_search.USE_TOOL and name in self.offered:
+            name, arguments = tool_search.resolve_call(arguments)
             if self._tool(name) is None and self.gateway.tool(name) is None:
-                name, arguments = finding.USE_TOOL, {"name": name}
+                name, arguments = tool_search.USE_TOOL, {"name": name}
         if self._tool(name) is None and (proxied := self.gateway.tool(name)):
             return await self.gateway.call(proxied, arguments, context)
         if self._tool(name) is None:

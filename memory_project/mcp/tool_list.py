@@ -13,7 +13,7 @@ from foundation.database import connections, identity
 from foundation.operations.toolsets import toolsets
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Tool, load_toolset
-from memory_project.mcp.gateway import finding, registry
+from memory_project.mcp.gateway import registry, tool_search
 from memory_project.mcp.gateway.calls import Gateway
 from memory_project.mcp.gateway.registry import ProxiedTool
 from memory_project.mcp.tool_schema_cache import advertise, advertised_tools
@@ -50,9 +50,9 @@ class ToolList:
         with connections.session():
             own = self.own(caller)
             proxied = list(self.gateway.tools_for(caller).values())
-        if finding.needed(len(own), len(proxied)):
+        if tool_search.is_needed(len(own), len(proxied)):
             return own, []
-        return {name: tool for name, tool in own.items() if name not in finding.NAMES}, proxied
+        return {name: tool for name, tool in own.items() if name not in tool_search.NAMES}, proxied
 
     def own(self, caller: Caller) -> dict[str, Tool]:
         """Return the tools that the caller may use, by name, each with the choices that the caller may use."""

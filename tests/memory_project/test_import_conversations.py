@@ -15,9 +15,9 @@ from memories.conversation.deletion import delete_memories
 from memories.conversation.operations import DeleteMemories, RecallConversations
 from memories.conversation.recall import recall_conversations
 from memories.models import IndexJob, MemoryRecord
+from memory_project.exchange.imports.conversation_rows import import_turn_rows
 from memory_project.exchange.imports.formats import FORMATS
 from memory_project.exchange.imports.rows import TakeOverOutcome
-from memory_project.exchange.imports.takers_of_conversations import take_turns
 from tests.memory_project.import_samples import CHATGPT_CONVERSATION, CLAUDE_CONVERSATION
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +37,7 @@ def taken(outcomes: list[TakeOverOutcome]) -> list[str]:
 
 
 def test_turns_are_private_and_never_expire(alice: Caller) -> None:
-    outcomes = take_turns(alice, CHATGPT_TURNS)
+    outcomes = import_turn_rows(alice, CHATGPT_TURNS)
     assert taken(outcomes) == ["kept", "kept"]
     first, second = MemoryRecord.objects.order_by("thread_position")
     assert [outcome.reference for outcome in outcomes] == [first.pk.hex, second.pk.hex]
@@ -48,24 +48,26 @@ def test_turns_are_private_and_never_expire(alice: Caller) -> None:
 
 
 def test_a_repeated_import_adds_only_new_turns(alice: Caller) -> None:
-    first = take_turns(alice, CHATGPT_TURNS[:1])
-    assert taken(take_turns(alice, [*CLAUDE_TURNS, *CHATGPT_TURNS])) == ["kept", "kept", "duplicate", "kept"]
-    again = take_turns(alice, CHATGPT_TURNS)
+    first = import_turn_rows(alice, CHATGPT_TURNS[:1])
+    assert taken(import_turn_rows(alice, [*CLAUDE_TURNS, *CHATGPT_TURNS])) == ["kept", "kept", "duplicate", "kept"]
+    again = import_turn_rows(alice, CHATGPT_TURNS)
     assert taken(again) == ["duplicate", "duplicate"]
     assert again[0].reference == first[0].reference
     assert MemoryRecord.objects.count() == 4
 
 
 def test_another_message_at_the_same_position_is_kept_apart(alice: Caller) -> None:
-    take_turns(alice, CHATGPT_TURNS)
-    (outcome,) = take_turns(alice, [CHATGPT_TURNS[0] | {"content": "An edited question."}])
+    import_turn_rows(alice, CHATGPT_TURNS)
+    (outcome,) = import_turn_rows(alice, [CHATGPT_TURNS[0] | {"content": "An edited question."}])
     assert outcome.outcome == "conflicting"
     assert "another message" in outcome.reason
     assert not MemoryRecord.objects.filter(content="An edited question.").exists()
 
 
 def test_the_same_conversation_of_two_people(alice: Caller, bob: Caller) -> None:
-    assert taken(take_turns(alice, CHATGPT_TURNS)) == taken(take_turns(bob, CHATGPT_TURNS)) == ["kept", "kept"]
+    assert (
+        taken(import_turn_rows(alice, CHATGPT_TURNS)) == taken(import_turn_rows(bob, CHATGPT_TURNS)) == ["kept", "kept"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,22 +91,22 @@ def test_the_same_conversation_of_two_people(alice: Caller, bob: Caller) -> None
     ],
 )
 def test_a_faulty_turn_does_not_affect_others(alice: Caller, change: dict[str, Any], problem: str) -> None:
-    refused, kept = take_turns(alice, [CHATGPT_TURNS[0] | change, CHATGPT_TURNS[1]])
+    refused, kept = import_turn_rows(alice, [CHATGPT_TURNS[0] | change, CHATGPT_TURNS[1]])
     assert (refused.outcome, kept.outcome) == ("refused", "kept")
     assert refused.reason.startswith(problem)
 
 
 def test_imported_turns_are_found_by_their_owner_only(alice: Caller, bob: Caller) -> None:
-    take_turns(alice, CHATGPT_TURNS)
+    import_turn_rows(alice, CHATGPT_TURNS)
     for caller, count in ((alice, 1), (bob, 0)):
         query = RecallConversations(user_id=caller.email, query="orders with at least one pallet", limit=1)
         assert len(recall_conversations(caller, query).results) == count
 
 
 def test_deleted_turns_can_be_imported_again(alice: Caller) -> None:
-    (kept, _) = take_turns(alice, CHATGPT_TURNS)
+    (kept, _) = import_turn_rows(alice, CHATGPT_TURNS)
     delete_memories(alice, DeleteMemories(user_id=alice.email, memory_id=UUID(kept.reference)))
-    assert taken(take_turns(alice, CHATGPT_TURNS)) == ["kept", "duplicate"]
+    assert taken(import_turn_rows(alice, CHATGPT_TURNS)) == ["kept", "duplicate"]
 
 
 def test_spoken_words_are_read() -> None:

@@ -11,7 +11,7 @@ from tests.model import (
     caveats,
     checks,
     citations,
-    filing,
+    entity_assignment,
     interviews,
     memories,
     reviews,
@@ -121,9 +121,9 @@ class Story(Telling):
         m = self[name]
         return self._step(
             f"{who} says that {name} is about {' and '.join(entities) or 'nothing'}",
-            filing.may_settle(self.e, BY_NAME[who], m),
+            entity_assignment.may_assign(self.e, BY_NAME[who], m),
             lambda: self.world.settle(who, name, entities),
-            lambda: filing.settle(self.e, BY_NAME[who], m, entities),
+            lambda: entity_assignment.assign(self.e, BY_NAME[who], m, entities),
         )
 
     def mark_wrong(self, who: str, name: str) -> bool:

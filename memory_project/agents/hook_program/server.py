@@ -16,14 +16,7 @@ API = "/api/v1/"
 MAX_ANSWER_BYTES = 256_000
 
 
-def request(
-    connection: HookConnection,
-    path: str,
-    body: dict[str, Any] | None,
-    *,
-    timeout: float,
-    maximum: int = MAX_ANSWER_BYTES,
-) -> dict[str, Any]:
+def request(connection: HookConnection, path: str, body: dict[str, Any] | None, *, timeout: float) -> dict[str, Any]:
     """POST `body` as JSON, or GET without one, and return the answer. `timeout` in seconds counts for each read.
 
     Raises ServerFailed. Redirects are failures: the token must not follow them to another host.

@@ -37,11 +37,11 @@ from memories.validity import rules
 from memories.validity.scopes.choices import scope_for
 from memories.writing.exact_duplicates import normalized_key, same_texts
 from memory_project.exchange.imports import files
+from memory_project.exchange.imports.conversation_rows import check_turn_row
 from memory_project.exchange.imports.formats import FORMATS, comma_separated, front_matter
 from memory_project.exchange.imports.formats.archives import is_archive
 from memory_project.exchange.imports.models import WORKING, Import, ImportRow, ImportState, RowOutcome
 from memory_project.exchange.imports.rows import ImportedRow
-from memory_project.exchange.imports.takers_of_conversations import check_turn_row
 from memory_project.operating.shared import shared_files
 
 BATCH = 500  # number of rows saved in one transaction

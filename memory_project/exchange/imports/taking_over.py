@@ -28,11 +28,11 @@ from memories.validity.rules import outside_note
 from memories.validity.scopes.choices import scope_for
 from memories.writing.bulk_import import remember_batch, take_back
 from memory_project.exchange.imports import files, staging
+from memory_project.exchange.imports.conversation_rows import import_turn_rows
 from memory_project.exchange.imports.formats.commonplace import RESTORED_MEMORY
 from memory_project.exchange.imports.models import Import, ImportRow, ImportState, RowOutcome
 from memory_project.exchange.imports.restoring import restore
 from memory_project.exchange.imports.rows import TakeOverOutcome
-from memory_project.exchange.imports.takers_of_conversations import take_turns
 
 BATCH = 200
 UNDOABLE = (ImportState.DONE, ImportState.TAKING_OVER, ImportState.FAILED, ImportState.CANCELED)
@@ -41,7 +41,7 @@ finished = Signal()  # sent with the import `staged`, in the transaction in whic
 UNDONE = "its import was undone"
 STAYS = "stays:"  # begins the reason of a row that an undo has left
 MEMORIES = ("memory", RESTORED_MEMORY, "turn")  # kinds of rows that became memories
-Taker = Callable[[Caller, Import, Sequence[ImportRow]], list[TakeOverOutcome]]
+Importer = Callable[[Caller, Import, Sequence[ImportRow]], list[TakeOverOutcome]]
 
 
 def start(caller: Caller, *, import_id: UUID | str, visibility: str = "", applies_to_all: bool = False) -> Import:
@@ -76,8 +76,8 @@ def take(caller: Caller, staged: Import) -> Generator[object, None, None]:
             kind = rows[0].kind
             is_version = rows[0].outcome == RowOutcome.CONFLICTING
             same = [row for row in rows if row.kind == kind and (row.outcome == RowOutcome.CONFLICTING) == is_version]
-            taker = _correct if is_version else TAKERS.get(kind, _restore)
-            _note(same, taker(caller, staged, same))
+            importer = _correct if is_version else IMPORTERS.get(kind, _restore)
+            _note(same, importer(caller, staged, same))
             staging.advance(staged, worked_at=timezone.now())
         yield None
 
@@ -161,13 +161,13 @@ def _restore(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[
     return restore(caller, "memory" if kind == RESTORED_MEMORY else kind, [row.data for row in rows])
 
 
-def _take_turns(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[TakeOverOutcome]:
-    return take_turns(caller, [row.data for row in rows])
+def _import_turns(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[TakeOverOutcome]:
+    return import_turn_rows(caller, [row.data for row in rows])
 
 
-TAKERS: dict[str, Taker] = {
+IMPORTERS: dict[str, Importer] = {
     "memory": _remember,
-    "turn": _take_turns,
+    "turn": _import_turns,
 }  # the other kinds are those of an export of this program
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 DISK_FULL = "PostgreSQL can't start: the disk is full"
 NO_SPACE = "No space left on device"
+END_BYTES = 2_000  # of the log, which has the last start
 
 
 def is_disk_full(error: Exception, log: Path) -> bool:
@@ -21,10 +22,10 @@ def is_settling(log: Path) -> bool:
     return any(sign in read_end(log) for sign in ("shared memory block", "lock file", "still in use"))
 
 
-def read_end(log: Path, size: int = 2_000) -> str:
+def read_end(log: Path) -> str:
     try:
         with open(log, "rb") as handle:
-            handle.seek(max(handle.seek(0, os.SEEK_END) - size, 0))
+            handle.seek(max(handle.seek(0, os.SEEK_END) - END_BYTES, 0))
             return handle.read().decode(errors="replace")
     except OSError:
         return ""

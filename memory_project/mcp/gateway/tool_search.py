@@ -30,12 +30,12 @@ NAMES = (FIND_TOOLS, USE_TOOL)
 MAX_WORDS = 20
 
 
-def needed(own: int, proxied: int) -> bool:
+def is_needed(own: int, proxied: int) -> bool:
     """Return whether the tools of upstreams have to be searched, because all together are too many to list."""
     return proxied > 0 and own - len(NAMES) + proxied > settings.MCP_TOOLS_LISTED
 
 
-def meant(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def resolve_call(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the tool and the arguments of a call of use_tool. Such a call counts as one of that tool."""
     name = arguments.get("name")
     given = arguments.get("arguments") or {}

@@ -1,10 +1,10 @@
 """How often the entity that a claim is about is offered first, or among three, when the claim names none.
 
-    .venv/bin/python bench/filing.py [--details]
+    .venv/bin/python bench/entity_candidates.py [--details]
 
-The claims in bench/filing.json were written and labelled by hand, against the catalog of the demo, before anything was
-tuned. Twenty of them are held out: weights were set with the others alone. A claim with `recent` is made after calls
-about these entities. A claim about nothing in the catalog is right if it gets no candidate.
+The claims in bench/entity_candidates.json were written and labelled by hand, against the catalog of the demo, before
+anything was tuned. Twenty of them are held out: weights were set with the others alone. A claim with `recent` is made
+after calls about these entities. A claim about nothing in the catalog is right if it gets no candidate.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import scratch
 
-CLAIMS = json.loads((Path(__file__).parent / "filing.json").read_text())
+CLAIMS = json.loads((Path(__file__).parent / "entity_candidates.json").read_text())
 OFFERED = 3
 
 

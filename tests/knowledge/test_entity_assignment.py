@@ -227,7 +227,7 @@ def test_imported_facts_become_unsettled(alice: Caller) -> None:
 
 
 def test_most_claims_get_their_entity_first(alice: Caller) -> None:
-    claims = json.loads((ROOT / "bench/filing.json").read_text())
+    claims = json.loads((ROOT / "bench/entity_candidates.json").read_text())
     known = [claim for claim in claims if claim["about"] and not {"held_out", "recent"} & claim.keys()]
     records = [MemoryRecord(content=claim["text"], created_by=alice.email) for claim in known]
     found, _ = likely_entities(alice, records)

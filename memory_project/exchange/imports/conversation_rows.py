@@ -32,7 +32,7 @@ def check_turn_row(data: Mapping[str, Any]) -> None:
     check_turn(data.get("conversation_id"), _turn(data))
 
 
-def take_turns(caller: Caller, rows: Sequence[Mapping[str, Any]]) -> list[TakeOverOutcome]:
+def import_turn_rows(caller: Caller, rows: Sequence[Mapping[str, Any]]) -> list[TakeOverOutcome]:
     """Store the turns as private turns of the caller, and return for each row what became of it."""
     outcomes: dict[int, TakeOverOutcome] = {}
     conversations: dict[str, list[int]] = {}
