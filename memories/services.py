@@ -28,7 +28,7 @@ from foundation.operations.operation import validate
 from foundation.people.caller import Caller, require_user
 from foundation.people.models import Persona
 from memories import extensions, operations
-from memories.models import Attachment, Category, MemoryRecord, MemoryRevision, Source, Status, Visibility
+from memories.models import IN_USE, Attachment, Category, MemoryRecord, MemoryRevision, Source, Status, Visibility
 from memories.models.index_job import Trigger
 from memories.models.record import EDITED_BY
 from memories.models.validity import VALIDITY_FIELDS
@@ -372,7 +372,7 @@ def restore(caller: Caller, operation: operations.Restore) -> MemoryRecord:
                 activate(record)
             else:
                 reactivate(record)
-        if old and old.status in (Status.ACTIVE, Status.STALE):
+        if old and old.status in IN_USE:
             with revised(caller, old, "supersede", "its correction was restored"):
                 mark_superseded(old, record)
     if record.embedding_text_hash is None:
@@ -403,7 +403,7 @@ def reassign(caller: Caller, operation: operations.Reassign) -> MemoryRecord:
             )
         if not caller.is_admin:
             extensions.check_share(record)
-        is_living = record.status in (Status.ACTIVE, Status.STALE)
+        is_living = record.status in IN_USE
         if is_living and (duplicate := find_duplicate(record, persona.name)):
             raise Conflict(
                 gettext("that persona already has the same text, as %(duplicate)s") % {"duplicate": duplicate.pk.hex},

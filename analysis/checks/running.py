@@ -35,7 +35,7 @@ from foundation.people.caller import Caller
 from foundation.people.permissions import build_caller
 from memories import services
 from memories.extensions import StaleCause
-from memories.models import Impression, MemoryRecord, Report, Status
+from memories.models import IN_USE, Impression, MemoryRecord, Report, Status
 from memories.writing.staleness import mark_fresh, was_marked_stale_by
 
 SECOND_AFTER = timedelta(minutes=5)  # a second failure sooner than this may have the same passing cause
@@ -45,7 +45,6 @@ KEPT_RUNS, KEPT_DAYS = 5, 90
 CHECKER = Caller(email="checks", persona="", personas=frozenset(), is_admin=True, channel="checks")
 PASSES_AGAIN = "its check passes again"
 CHECK_PASSED = "check_passed"  # the change in the history; it lets the catalog be compared again
-LIVING = (Status.ACTIVE, Status.STALE)
 # How long after a run the next one is due, with up to a tenth more, so that not all checks run at the same time.
 USED, UNUSED, FORGOTTEN = timedelta(days=1), timedelta(days=7), timedelta(days=30)
 RECENTLY, OLD = timedelta(days=7), timedelta(days=90)  # a memory is used if it was attached or reported on
@@ -229,7 +228,7 @@ def _is_unused(record: MemoryRecord, now: datetime) -> bool:
 def due_checks(limit: int, record_ids: Sequence[UUID] | None = None) -> list[UUID]:
     """Return the ids of checks that are due, and of those of memories that are used again, longest due first."""
     now = timezone.now()
-    living = MemoryCheck.objects.filter(record__status__in=LIVING)
+    living = MemoryCheck.objects.filter(record__status__in=IN_USE)
     if record_ids is not None:
         living = living.filter(record__in=record_ids)
     due = list(living.filter(next_run_at__lte=now).order_by("next_run_at").values_list("pk", flat=True)[:limit])
@@ -262,7 +261,7 @@ def request_runs(record_ids: Sequence[UUID], *, older_than: timedelta) -> None:
 @service("checks")
 def make_due_about(urns: Sequence[str]) -> int:
     """Make the checks of memories about these entities due, because the catalog says that their schema changed."""
-    rows = MemoryCheck.objects.filter(record__entity_urns__overlap=list(urns), record__status__in=LIVING)
+    rows = MemoryCheck.objects.filter(record__entity_urns__overlap=list(urns), record__status__in=IN_USE)
     return rows.filter(next_run_at__gt=timezone.now()).update(next_run_at=timezone.now())
 
 

@@ -28,13 +28,12 @@ from foundation.operations.errors import Conflict, Forbidden, Invalid, LimitReac
 from foundation.people.caller import Caller, require_user
 from memories import extensions
 from memories.extensions import PreparedCheck
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord
 from memories.writing.correction_chains import require_in_use
 
 MAX_CHECKS = 5  # of a memory
 ROWS_SHOWN = 20  # of a trial
 DEFINED = ("source", "sql", "expects", "value", "low", "high")
-LIVING = (Status.ACTIVE, Status.STALE)
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,7 @@ def changeable(caller: Caller, record_id: UUID) -> MemoryRecord:
 
 
 def may_change_checks(caller: Caller, record: MemoryRecord, *, is_approved: bool) -> bool:
-    return record.status in LIVING and _decides(caller, record, is_approved=is_approved)
+    return record.status in IN_USE and _decides(caller, record, is_approved=is_approved)
 
 
 def _decides(caller: Caller, record: MemoryRecord, *, is_approved: bool) -> bool:

@@ -49,7 +49,7 @@ from knowledge.models import (
     InsightState,
 )
 from knowledge.operations import Apply
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord
 from memories.validity.rules import require_valid_now
 
 
@@ -180,7 +180,7 @@ def check(caller: Caller, insights: Sequence[Insight]) -> None:
     """Raise Conflict or Forbidden if the caller may not apply one of the insights now."""
     for insight in insights:
         require_curator_of(caller, insight.record)
-        if insight.record.status not in (Status.ACTIVE, Status.STALE):
+        if insight.record.status not in IN_USE:
             raise Conflict(
                 gettext(
                     "the memory of %(insight)s is %(status)s: its owner can restore it, or the changeset be declined"

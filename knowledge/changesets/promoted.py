@@ -17,7 +17,7 @@ from knowledge.catalog.entity_view import short_name
 from knowledge.changesets.delivery import ERASE
 from knowledge.models import CatalogEntity, Change, ChangeOutcome, ChangesetState, Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord
 from memories.models.record import MemoryRecordQuerySet, about_any
 
 MAX_ENTITIES = 40
@@ -96,6 +96,6 @@ def about(caller: Caller, urn: str) -> tuple[MemoryRecordQuerySet, InsightQueryS
     Both contain only what the caller may see.
     """
     memories = MemoryRecord.objects.visible_to(caller).facts().filter(about_any([urn]))
-    memories = memories.filter(status__in=[Status.ACTIVE, Status.STALE]).defer("search")
+    memories = memories.filter(status__in=IN_USE).defer("search")
     insights = Insight.objects.visible_to(caller).about(urn).select_related("record")
     return memories, insights.filter(state__in=[InsightState.PENDING, InsightState.APPROVED])

@@ -26,7 +26,7 @@ from knowledge.insights.waiting_edits import IN_FORCE
 from knowledge.models import Insight, InsightState
 from knowledge.news.analyst import CatalogChange, catalog_changes, decided, questions
 from knowledge.news.period import NewsPeriod
-from memories.models import Impression, MemoryRecord, Status, Verification, Visibility
+from memories.models import IN_USE, Impression, MemoryRecord, Status, Verification, Visibility
 from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.queries import stale_memories, unresolved_marks
 from memories.texts.contradiction import contradiction
@@ -120,7 +120,7 @@ def _questions(caller: Caller) -> Iterator[BriefingPoint]:
 
 def _decided(caller: Caller, subject: BriefingSubject, since: datetime) -> Iterator[BriefingPoint]:
     """Yield what others decided on the caller's proposals, as far as it still stands."""
-    stands = Q(state=InsightState.REJECTED) | Q(state__in=IN_FORCE, record__status__in=queries.LIVING)
+    stands = Q(state=InsightState.REJECTED) | Q(state__in=IN_FORCE, record__status__in=IN_USE)
     rows = decided(caller, NewsPeriod(since, timezone.now())).filter(stands).exclude(reviewed_by=caller.email)
     if subject.persona:
         rows = rows.filter(record__persona=subject.persona)
@@ -176,7 +176,7 @@ def _contested(caller: Caller, subject: BriefingSubject) -> Iterator[BriefingPoi
     for record in allowed.filter(Exists(unresolved_marks())).order_by("-updated_at", "pk")[:MAX_LISTED]:
         yield BriefingPoint(record, "a reader has marked it as wrong")
     proposals = Insight.objects.visible_to(caller).filter(
-        state=InsightState.PENDING, record__status__in=queries.LIVING, replaces__in=allowed.order_by().values("pk")
+        state=InsightState.PENDING, record__status__in=IN_USE, replaces__in=allowed.order_by().values("pk")
     )
     for insight in proposals.select_related("replaces").order_by("-record__created_at", "pk")[:MAX_LISTED]:
         if insight.replaces is not None:

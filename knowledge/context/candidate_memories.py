@@ -26,7 +26,7 @@ from knowledge.context.attachable import allowed_automatically
 from knowledge.context.caveats import Path
 from knowledge.freshness.detected_hints import ARE_GONE
 from knowledge.models import EntityBaseline, Insight, InsightState
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord, Status
 from memories.models.fields import search_vector_sql, text_search_config
 from memories.models.record import ATTACHED, about_any
 from memories.models.validity import is_over, outside
@@ -186,7 +186,7 @@ def _statement(is_admin: bool, configuration: str) -> tuple[str, Callable[[Seque
         "attachable": sql(allowed),
         "attachable_from_reached": sql(allowed, REACHED),
         "attachable_from_sources": sql(allowed, SOURCES),
-        "attachable_by_words": sql(allowed_automatically(caller, statuses=(Status.ACTIVE, Status.STALE))),
+        "attachable_by_words": sql(allowed_automatically(caller, statuses=IN_USE)),
         "attached": rule(ATTACHED),
         "stale": rule(Q(status=Status.STALE)),
         "waiting": rule(Q(Exists(of_insight.filter(state=InsightState.PENDING)), status=Status.ACTIVE)),

@@ -14,11 +14,10 @@ from foundation.operations.errors import Conflict, Forbidden
 from foundation.people.caller import Caller
 from knowledge import extensions
 from knowledge.insights import assignment, events
-from knowledge.insights.queries import LIVING
 from knowledge.insights.waiting_edits import drop_edit
 from knowledge.models import Insight, InsightState, Settlement
 from memories import services
-from memories.models import Category, MemoryRecord, Report, ReportVerdict, Source, Status, Visibility
+from memories.models import IN_USE, Category, MemoryRecord, Report, ReportVerdict, Source, Status, Visibility
 from memories.models.index_job import Trigger
 from memories.operations import Forget, ReportMemories, Rescope
 from memories.retrieval import indexing
@@ -120,7 +119,7 @@ def propose_description(caller: Caller, record: MemoryRecord, urn: str, column: 
             field="verdict",
         )
     own = Insight.objects.filter(record__created_by=record.created_by, record__content_key=record.content_key)
-    own = own.filter(record__status__in=LIVING)  # one that was withdrawn waits for nobody
+    own = own.filter(record__status__in=IN_USE)  # one that was withdrawn waits for nobody
     if own.exclude(state__in=[InsightState.SUPERSEDED, InsightState.REJECTED]).exists():
         return _effect(record, EffectKind.NOTHING)
     proposal = MemoryRecord(

@@ -15,9 +15,8 @@ from foundation.people.caller import Caller
 from knowledge.context.briefing import likely_contradictions
 from knowledge.debt import queries
 from knowledge.debt.experts import CORPUSER
-from knowledge.insights.queries import LIVING
 from knowledge.models import CatalogAspect, DebtReason, EntityUse
-from memories.models import MemoryRecord, Status, Visibility
+from memories.models import IN_USE, MemoryRecord, Status, Visibility
 from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.queries import doubted, unresolved_marks
 from memories.texts.contradiction import contradiction
@@ -73,7 +72,7 @@ def _owned(person: Caller) -> list[str]:
 
 
 def _written(caller: Caller, person: Caller) -> list[str]:
-    rows = MemoryRecord.objects.visible_to(caller).facts().filter(created_by=person.email, status__in=LIVING)
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(created_by=person.email, status__in=IN_USE)
     if caller.email != person.email:
         rows = rows.exclude(visibility=Visibility.PRIVATE)
     each = Func(F("entity_urns"), F("detected_urns"), function="unnest", arg_joiner=" || ", output_field=TextField())
@@ -109,7 +108,7 @@ def with_memories(caller: Caller, person: Caller, candidate: QuestionCandidate) 
 
 
 def _shared(caller: Caller, person: Caller) -> MemoryRecordQuerySet:
-    rows = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=LIVING)
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=IN_USE)
     both = Q(visibility=Visibility.EVERYONE) | Q(visibility=Visibility.PERSONA, persona__in=sorted(person.personas))
     return rows.filter(both).defer("search")
 

@@ -18,7 +18,6 @@ from foundation.database.queryset_sql import CompiledQuery
 from knowledge.catalog.entity_view import DESCRIPTIONS
 from knowledge.contradictions import queries as contradictions
 from knowledge.debt import closing, uses
-from knowledge.insights.queries import LIVING
 from knowledge.models import (
     CatalogCursor,
     Contradiction,
@@ -30,7 +29,7 @@ from knowledge.models import (
 )
 from knowledge.models import QuestionState as State
 from knowledge.models.debt import EVERYONE
-from memories.models import MemoryRecord, Visibility
+from memories.models import IN_USE, MemoryRecord, Visibility
 from memories.queries import doubted, unresolved_marks
 
 COMPUTED = "debt: computed"  # name of the cursor with the time of the last run
@@ -121,13 +120,13 @@ def computed_at() -> datetime | None:
 
 
 def _insert() -> int:
-    facts = MemoryRecord.objects.facts().filter(status__in=LIVING).exclude(visibility=Visibility.PRIVATE).order_by()
-    corrected = Insight.objects.filter(state=InsightState.PENDING, record__status__in=LIVING, replaces__isnull=False)
+    facts = MemoryRecord.objects.facts().filter(status__in=IN_USE).exclude(visibility=Visibility.PRIVATE).order_by()
+    corrected = Insight.objects.filter(state=InsightState.PENDING, record__status__in=IN_USE, replaces__isnull=False)
     is_contested = Q(Exists(unresolved_marks())) | Q(pk__in=doubted()) | Q(pk__in=corrected.values("replaces"))
     is_contested |= Q(pk__in=_contradicted("first")) | Q(pk__in=_contradicted("second"))
-    questions = Insight.objects.filter(question_at__isnull=False, record__status__in=LIVING).order_by()
+    questions = Insight.objects.filter(question_at__isnull=False, record__status__in=IN_USE).order_by()
     answers = InterviewQuestion.objects.filter(
-        state=State.ANSWERED, record__status__in=LIVING, decided_at__gt=timezone.now() - ANSWERS_COUNT
+        state=State.ANSWERED, record__status__in=IN_USE, decided_at__gt=timezone.now() - ANSWERS_COUNT
     )
     statement = CompiledQuery()
     sql = COMPUTE.format(

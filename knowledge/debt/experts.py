@@ -17,9 +17,8 @@ from django.utils.translation import gettext_lazy
 
 from foundation.database import identity
 from foundation.people.caller import Caller
-from knowledge.insights.queries import LIVING
 from knowledge.models import CatalogAspect, EntityUse
-from memories.models import MemoryRecord, Visibility
+from memories.models import IN_USE, MemoryRecord, Visibility
 
 MAX_EXPERTS = 3  # people named for an entity
 OWNER, AUTHOR, USER = "owner", "author", "user"
@@ -71,7 +70,7 @@ def owners(urns: Sequence[str]) -> list[tuple[str, str, str]]:
 
 def _authors(caller: Caller, urns: Sequence[str]) -> list[tuple[str, str, str]]:
     # private memories of others count for nobody, not even for admins
-    rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__overlap=list(urns), status__in=LIVING)
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__overlap=list(urns), status__in=IN_USE)
     rows = rows.exclude(visibility=Visibility.PRIVATE).order_by()
     each = Func(F("entity_urns"), function="unnest", output_field=TextField())
     # Of an entity with thousands of memories, some tell its authors as well as all.

@@ -14,10 +14,9 @@ from foundation.operations.errors import NotFound
 from foundation.people.caller import Caller
 from knowledge.debt.experts import Expert, experts
 from knowledge.debt.wording import question_text
-from knowledge.insights.queries import LIVING
 from knowledge.models import CatalogEntity, InterviewQuestion
 from knowledge.models import QuestionState as State
-from memories.models import MemoryRecord
+from memories.models import IN_USE, MemoryRecord
 from memories.rendering import entity_name
 
 MAX_DECIDED = 20  # decided questions that a page lists
@@ -99,7 +98,7 @@ def _answered_by_others(rows: Sequence[InterviewQuestion]) -> set[tuple[str, str
         return set()
     with identity.service("debt"):  # only whether there is an answer, neither whose nor which
         same = InterviewQuestion.objects.filter(urn__in={row.urn for row in waiting}, state=State.ANSWERED)
-        found = list(same.filter(record__status__in=LIVING).values_list("urn", "reason", "owner", "decided_at"))
+        found = list(same.filter(record__status__in=IN_USE).values_list("urn", "reason", "owner", "decided_at"))
     return {
         (row.urn, row.reason, row.owner)
         for row in waiting

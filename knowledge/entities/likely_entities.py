@@ -21,7 +21,7 @@ from knowledge.entities import recent_entities
 from knowledge.entities.catalog_matches import KINDS, CatalogMatch, matches
 from knowledge.models import CatalogEntity
 from memories.extensions import EntityCandidate
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord
 from memories.rendering import entity_name
 from memories.retrieval.near_duplicates import Similar, nearest_of
 
@@ -90,7 +90,7 @@ def _combined(
 def _similar(caller: Caller, ids: Sequence[UUID]) -> Mapping[UUID, Similar]:
     """Return for each memory the most similar one that states its entities."""
     facts = MemoryRecord.objects.visible_to(caller).facts()
-    stated = facts.filter(status__in=[Status.ACTIVE, Status.STALE]).exclude(entity_urns=[])
+    stated = facts.filter(status__in=IN_USE).exclude(entity_urns=[])
     return nearest_of(condition(stated), ids, threshold=MIN_COSINE)
 
 

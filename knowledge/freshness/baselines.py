@@ -18,14 +18,13 @@ from django.utils.dateparse import parse_datetime
 from knowledge.catalog import entity_view, identity
 from knowledge.catalog.interface import Catalog
 from knowledge.models import Due, EntityBaseline
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord, Status
 from memories.writing.revision import STATEMENT_FIELDS
 
 # Aspects that a baseline is made from. Descriptions don't make a memory stale, but are evidence in reviews.
 DESCRIBING = {aspect for texts in entity_view.DESCRIPTIONS.values() for aspect, _ in texts}
 WATCHED = tuple(sorted({"status", "deprecation", "schemaMetadata", "glossaryTermInfo", "documentInfo"} | DESCRIBING))
 
-LIVING = (Status.ACTIVE, Status.STALE)
 UNDOES = {"undo": "verify", "undo_review": "approve_edit"}  # change → the change whose baselines it takes back
 REPLACED = ("catalog", "existed", "deprecated", "columns", "mentioned", "description_hash", "to_verify", "hint")
 
@@ -115,7 +114,7 @@ def note_change(record: MemoryRecord, change: str, before: Mapping[str, Any]) ->
     is_edited = any(before[name] != getattr(record, name) for name in STATEMENT_FIELDS)
     is_undone = change in UNDOES and (is_edited or before["last_verified_at"] != record.last_verified_at)
     is_reactivated = before["status"] != record.status and (
-        (before["status"] not in LIVING and record.status in LIVING)
+        (before["status"] not in IN_USE and record.status in IN_USE)
         or (record.status == Status.ACTIVE and change != "mark_fresh")
     )
     if not (is_edited or is_undone or is_reactivated or change == "verify"):

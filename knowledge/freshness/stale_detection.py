@@ -33,7 +33,6 @@ from knowledge.catalog.current import copy_note, get_catalog, get_readable_catal
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
 from knowledge.freshness import baselines, entity_states
 from knowledge.freshness.baselines import (
-    LIVING,
     EntitySnapshot,
     follows_table,
     is_unmistakable,
@@ -43,7 +42,7 @@ from knowledge.freshness.baselines import (
 from knowledge.freshness.conditions import check_conditions
 from knowledge.models import CatalogCursor, Due, EntityBaseline
 from memories import services
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord, Status
 from memories.models.record import MemoryRecordQuerySet
 from memories.writing import staleness
 
@@ -226,7 +225,7 @@ def _catch_up(catalog: Catalog, records: Sequence[MemoryRecord], result: CheckRe
     EntityBaseline.objects.filter(record__in=to_compare, due=Due.COMPARE).update(due=Due.NOTHING)
     for record in to_compare:
         # A memory whose only baselines are of another catalog can't be compared.
-        if record.status in LIVING and (record.pk in rows_of or not urns_of(record)):
+        if record.status in IN_USE and (record.pk in rows_of or not urns_of(record)):
             _compare_one(record, rows_of.get(record.pk, ()), entities, result)
 
 
@@ -302,7 +301,7 @@ def compare(catalog: Catalog, urns: Sequence[str], entities: Mapping[str, Entity
 
 
 def _memories_about_entities() -> MemoryRecordQuerySet:
-    living = MemoryRecord.objects.filter(status__in=LIVING)
+    living = MemoryRecord.objects.filter(status__in=IN_USE)
     return living.exclude(entity_urns=[], related_columns=[])
 
 

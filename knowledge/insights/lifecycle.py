@@ -24,7 +24,7 @@ from knowledge.insights.seen import require_unchanged
 from knowledge.models import Changeset, Insight, InsightState
 from knowledge.operations import EDITABLE, TEXTS, Edit
 from memories import services
-from memories.models import MemoryRecord, Status, Visibility
+from memories.models import IN_USE, MemoryRecord, Status, Visibility
 from memories.validity import rules
 from memories.validity.scopes.choices import scope_for
 from memories.writing import correction_chains
@@ -129,7 +129,7 @@ def set_replaced(caller: Caller, *, insight_id: UUID | str, record_id: UUID | st
             )
         if replaced and replaced.pk == insight.pk:
             raise Conflict(gettext("can't be the insight itself"), field="supersedes")
-        if replaced and replaced.status not in (Status.ACTIVE, Status.STALE):
+        if replaced and replaced.status not in IN_USE:
             raise Conflict(
                 gettext("is %(status)s: only active and stale memories can be replaced") % {"status": replaced.status},
                 field="supersedes",
@@ -189,9 +189,8 @@ def bind(caller: Caller, insights: Sequence[Insight], changeset: Changeset) -> N
     list(MemoryRecord.objects.select_for_update().filter(pk__in=replaced).order_by("pk").values_list("pk"))
     require_replaceable(caller, insights)
     ids = [insight.pk for insight in insights]
-    current = [Status.ACTIVE, Status.STALE]
     free = Insight.objects.filter(pk__in=ids, state=InsightState.APPROVED, changeset__isnull=True)
-    free = free.filter(record__in=MemoryRecord.objects.filter(pk__in=ids, status__in=current))
+    free = free.filter(record__in=MemoryRecord.objects.filter(pk__in=ids, status__in=IN_USE))
     if free.update(changeset=changeset) != len(ids):
         raise Conflict(gettext("another user is applying or has changed one of these insights"), field="insight_ids")
 
@@ -262,7 +261,7 @@ def _lock_replaced(insight: Insight) -> MemoryRecord | None:
         return rows.filter(pk=insight.replaces_id).first()
     plain = find_plain(MemoryRecord.objects.defer("search").get(pk=insight.pk))
     pk = plain.pk if plain else insight.beside_id
-    return rows.filter(pk=pk, status__in=[Status.ACTIVE, Status.STALE]).first() if pk else None
+    return rows.filter(pk=pk, status__in=IN_USE).first() if pk else None
 
 
 @identity.service("promotion")

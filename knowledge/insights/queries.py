@@ -38,12 +38,11 @@ from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.models import CatalogAspect, Changeset, Insight, InsightState
 from knowledge.models.changeset import ChangesetQuerySet
 from knowledge.models.insight import InsightQuerySet
-from memories.models import Feedback, MemoryRecord, Status
+from memories.models import IN_USE, Feedback, MemoryRecord
 from memories.models.record import about_any
 from memories.models.validity import within
 
 ENTITIES_SHOWN = 50
-LIVING = [Status.ACTIVE, Status.STALE]
 MAX_TITLE = 80  # maximum number of characters of a proposed document's title
 
 
@@ -68,13 +67,13 @@ def waiting(caller: Caller) -> InsightQuerySet:
     is_awake = Q(snoozed_until__isnull=True) | Q(snoozed_until__lte=timezone.now())
     pending = Q(state=InsightState.PENDING, question_at__isnull=True) & is_awake
     rows = Insight.objects.visible_to(caller).filter(pending | Q(edit_at__isnull=False))
-    return rows.filter(record__status__in=LIVING).select_related("record").order_by("record__created_at", "pk")
+    return rows.filter(record__status__in=IN_USE).select_related("record").order_by("record__created_at", "pk")
 
 
 def awaiting_authors(caller: Caller) -> InsightQuerySet:
     """Return pending insights with a curator's question that the author hasn't answered yet."""
     rows = Insight.objects.visible_to(caller).filter(state=InsightState.PENDING, question_at__isnull=False)
-    return rows.filter(record__status__in=LIVING).select_related("record")
+    return rows.filter(record__status__in=IN_USE).select_related("record")
 
 
 def snoozed(caller: Caller) -> InsightQuerySet:
@@ -98,7 +97,7 @@ def backlog(caller: Caller) -> InsightQuerySet:
 def in_state(caller: Caller, state: str) -> InsightQuerySet:
     rows = Insight.objects.visible_to(caller).filter(state=state).select_related("record")
     # An insight that was withdrawn no longer has to be decided or applied.
-    return rows.filter(record__status__in=LIVING) if state in (InsightState.PENDING, InsightState.APPROVED) else rows
+    return rows.filter(record__status__in=IN_USE) if state in (InsightState.PENDING, InsightState.APPROVED) else rows
 
 
 def insight_of(caller: Caller, record: MemoryRecord) -> Insight | None:

@@ -10,7 +10,7 @@ from foundation.database.queryset_sql import condition
 from foundation.people.caller import Caller
 from knowledge.models import Insight
 from knowledge.models.insight import InsightState
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord
 from memories.retrieval.near_duplicates import nearest_of
 from memories.texts.contradiction import contradiction
 
@@ -38,7 +38,7 @@ def closest_memories(caller: Caller, insights: Sequence[Insight]) -> dict[UUID, 
     """
     if not insights:
         return {}
-    living = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
+    living = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=IN_USE)
     # Pending and rejected insights are not existing knowledge.
     undecided = Insight.objects.filter(state__in=[InsightState.PENDING, InsightState.REJECTED]).values("pk")
     searched = condition(living.exclude(pk__in=undecided))

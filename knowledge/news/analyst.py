@@ -22,7 +22,7 @@ from knowledge.models import CatalogAspect, Decision, DecisionKind, Insight, Ins
 from knowledge.models.insight import InsightQuerySet
 from knowledge.news.period import NewsPeriod
 from knowledge.news.timeline import by_others
-from memories.models import DOUBTS, Impression, MemoryRecord, Report, Status, Visibility
+from memories.models import DOUBTS, IN_USE, Impression, MemoryRecord, Report, Status, Visibility
 from memories.models.record import MemoryRecordQuerySet
 from memories.queries import reviewable_stale
 from memories.retrieval.filters import Filters, visible_rows
@@ -75,7 +75,7 @@ def entities_of(caller: Caller) -> list[str]:
     # A UNION, because with OR PostgreSQL would read all rows that the caller may read.
     own = MemoryRecord.objects.filter(created_by=caller.email).order_by().values("pk")
     shown = Impression.objects.filter(to=caller.email).order_by().values("record_id")
-    rows = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=IN_USE)
     rows = rows.filter(pk__in=own.union(shown)).order_by()
     urn = Func(F("entity_urns"), function="unnest", output_field=TextField())
     counts = rows.annotate(urn=urn).values("urn").annotate(memories=Count("pk")).order_by("-memories", "urn")
@@ -86,7 +86,7 @@ def memory_changes(caller: Caller, urns: Sequence[str], period: NewsPeriod) -> l
     """Return memories about these entities that were written by others, went stale or were superseded, newest first."""
     about = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__overlap=list(urns) or [""])
     columns = ("pk", "content", "created_by", "entity_urns", "stale_reason", "supersedes_id")
-    written = about.filter(period.holds("created_at"), status__in=queries.LIVING).exclude(created_by=caller.email)
+    written = about.filter(period.holds("created_at"), status__in=IN_USE).exclude(created_by=caller.email)
     parts: list[Any] = [
         rows.order_by(f"-{at}", "pk").annotate(kind=Value(kind), moment=F(at)).values(*columns, "kind", "moment")
         for kind, at, rows in (
@@ -148,7 +148,7 @@ def doubts(caller: Caller, period: NewsPeriod) -> QuerySet[Report]:
 def questions(caller: Caller) -> QuerySet[Decision]:
     """Return the newest question of each of the caller's insights with an open one."""
     asked = Q(insight__question_at__isnull=False, insight__record__created_by=caller.email)
-    rows = Decision.objects.filter(asked, kind=DecisionKind.NEEDS_MORE, insight__record__status__in=queries.LIVING)
+    rows = Decision.objects.filter(asked, kind=DecisionKind.NEEDS_MORE, insight__record__status__in=IN_USE)
     newest = rows.order_by("insight_id", "-at", "-pk").distinct("insight_id")
     return newest.select_related("insight__record").defer("insight__record__search")
 

@@ -22,7 +22,7 @@ from foundation.people.caller import Caller
 from knowledge.catalog.entity_view import simple_path
 from knowledge.changesets.diff import of_changes
 from knowledge.models import CatalogAspect, Change, ChangeOutcome, Changeset, ChangesetState, Insight
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord, Status
 from memories.models.record import about_any
 
 EVENTS = 25
@@ -188,7 +188,7 @@ def of_columns(caller: Caller, urn: str) -> dict[str, ColumnStory]:
     for insight in applied.defer("record__search"):
         _add(stories, sources[insight.changeset_id], insight.record)  # type: ignore[index]  # filtered above
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(related_columns__contains=[{"urn": urn}])
-    rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).defer("search")
+    rows = rows.filter(status__in=IN_USE).defer("search")
     for record in rows.order_by("-created_at")[:200]:
         for name in {simple_path(str(c["column"])) for c in record.related_columns if c.get("urn") == urn}:
             _add(stories, name, record)
@@ -204,7 +204,7 @@ def _add(stories: dict[str, ColumnStory], name: str, record: MemoryRecord) -> No
 def memory_counts(caller: Caller, urns: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Return for each entity the number of memories about it that the caller may see, and how many are stale."""
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(about_any(list(urns) or [""]))
-    rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).order_by()
+    rows = rows.filter(status__in=IN_USE).order_by()
     urn = Func(F("entity_urns"), F("detected_urns"), function="unnest", arg_joiner=" || ", output_field=TextField())
     stale = Count("pk", filter=Q(status=Status.STALE), distinct=True)
     counts = rows.annotate(urn=urn).values("urn").annotate(total=Count("pk", distinct=True), stale=stale)

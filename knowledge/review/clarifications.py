@@ -24,7 +24,7 @@ from knowledge.insights.seen import overridden
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
 from knowledge.operations import AnswerQuestion
 from knowledge.review.decisions import record_decision, reopen, step_values, under_review
-from memories.models import Status
+from memories.models import IN_USE
 
 MAX_COLLEAGUES = 100
 
@@ -100,8 +100,7 @@ def reassign(
 
 
 def open_questions(caller: Caller) -> QuerySet[Insight]:
-    living = [Status.ACTIVE, Status.STALE]
-    rows = Insight.objects.filter(question_at__isnull=False, record__created_by=caller.email, record__status__in=living)
+    rows = Insight.objects.filter(question_at__isnull=False, record__created_by=caller.email, record__status__in=IN_USE)
     return rows.select_related("record").defer("record__search").order_by("question_at")
 
 

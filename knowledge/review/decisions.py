@@ -43,7 +43,7 @@ from knowledge.insights.waiting_edits import (
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
 from knowledge.operations import Appeal, EditAndApprove
 from memories import services
-from memories.models import MemoryRecord, Status, Visibility
+from memories.models import IN_USE, MemoryRecord, Status, Visibility
 from memories.models.record import EDITED_BY
 from memories.validity.rules import check_restored, require_not_ended
 from memories.writing.correction_chains import reference
@@ -261,7 +261,7 @@ def keep_proposal(record: MemoryRecord, replaces: MemoryRecord) -> None:
     # Proposals of others don't count, because the refusal would tell that they exist.
     own = Insight.objects.filter(record__created_by=record.created_by)
     waiting = own.filter(replaces=replaces, state=InsightState.PENDING, record__content=record.content)
-    if waiting.filter(record__status__in=[Status.ACTIVE, Status.STALE]).exists():
+    if waiting.filter(record__status__in=IN_USE).exists():
         raise Conflict(
             gettext("is the same as a correction that waits for a curator, so nothing more is needed"), field="content"
         )
@@ -334,7 +334,7 @@ def under_review(
         if caller.email in authors and not caller.is_admin:
             raise Forbidden(gettext("is your own: another curator has to review it"), field="insight_id")
         require_unchanged(insight, seen, override)
-        if insight.record.status not in (Status.ACTIVE, Status.STALE) and insight.state != InsightState.REJECTED:
+        if insight.record.status not in IN_USE and insight.state != InsightState.REJECTED:
             raise Conflict(
                 gettext("belongs to a memory that is %(status)s") % {"status": insight.record.status},
                 field="insight_id",

@@ -33,7 +33,7 @@ from knowledge.models import ChangeOutcome, Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
 from knowledge.review.evidence import evidence_for
 from memories.history import chain
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord
 from memories.retrieval import term_statistics
 from memories.retrieval.near_duplicates import similar_records, vectors_of
 from memories.retrieval.ranking import RecallQuestion, candidates
@@ -141,7 +141,7 @@ def build_case(caller: Caller, insight: Insight) -> ReviewCase:
 
 def _other_correction(caller: Caller, insight: Insight, replaced: MemoryRecord | None) -> MemoryRecord | None:
     """Return the correction in force of the memory that the insight replaces, if it is another that may be read."""
-    if replaced is None or replaced.status in (Status.ACTIVE, Status.STALE):
+    if replaced is None or replaced.status in IN_USE:
         return None
     correction = active_correction(replaced)
     if correction is None or correction.pk == insight.pk:
@@ -206,7 +206,7 @@ def _neighbors(
     record = insight.record
     rejected = Insight.objects.filter(pk=OuterRef("pk"), state=InsightState.REJECTED)
     rows = MemoryRecord.objects.visible_to(caller).facts().exclude(Exists(rejected))
-    rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).exclude(pk__in=[pk for pk in skip if pk])
+    rows = rows.filter(status__in=IN_USE).exclude(pk__in=[pk for pk in skip if pk])
     if record.entity_urns:
         about = rows.filter(entity_urns__overlap=record.entity_urns)
         distances = dict.fromkeys(record.entity_urns, 0)

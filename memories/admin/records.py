@@ -37,7 +37,7 @@ from memories.admin.base import (
 from memories.admin.history import HistoryLine, lines_about
 from memories.admin.rows import Link, links_of
 from memories.history import chain
-from memories.models import Batch, Correction, MemoryRecord, StaleMemory, Status, Visibility
+from memories.models import IN_USE, Batch, Correction, MemoryRecord, StaleMemory, Visibility
 from memories.models.validity import EXPIRED, NOT_YET
 from memories.operations import MEMORY_FIELDS
 from memories.retrieval.filters import RULES, WITHIN
@@ -156,7 +156,7 @@ class MemoryRecordAdmin(NameSearch, ReadOnlyAdmin):
 
     def portal_links(self, request: HttpRequest, row: MemoryRecord) -> Sequence[Link]:
         page = Link(gettext("Open in the portal"), url_for("memory", row.pk.hex))
-        is_open = row.status in (Status.ACTIVE, Status.STALE)
+        is_open = row.status in IN_USE
         if not is_open or not admin_caller(request).can_edit_for(row.created_by):
             return [page]
         return [page, Link(gettext("Edit"), url_for("edit-memory", row.pk.hex))]

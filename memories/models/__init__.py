@@ -14,6 +14,7 @@ from memories.models.proxies import ConversationMemory, Correction, StaleMemory
 from memories.models.purpose import Purpose
 from memories.models.quotation import Quotation, SameWords, SameWordsDecision
 from memories.models.record import (
+    IN_USE,
     Attachment,
     Category,
     Confidence,
@@ -31,6 +32,7 @@ from memories.models.verification import Verification
 
 __all__ = [
     "DOUBTS",
+    "IN_USE",
     "Attachment",
     "Batch",
     "Category",

@@ -65,6 +65,9 @@ class Status(models.TextChoices):
     ARCHIVED = "archived", gettext_lazy("Archived")
 
 
+IN_USE = (Status.ACTIVE, Status.STALE)  # found by recall, as far as they are valid
+
+
 class Visibility(models.TextChoices):
     PRIVATE = "private", gettext_lazy("Private")
     PERSONA = "persona", gettext_lazy("Persona")

@@ -60,7 +60,7 @@ def by_status(status: str) -> dict[str, Any]:
     return {"statuses": [status], "validity": WITHIN if status == Status.ACTIVE else ANY_TIME}
 
 
-def _in_force(filters: Filters) -> Q:
+def _status_rule(filters: Filters) -> Q:
     rule = Q(status__in=list(filters.statuses))
     if filters.validity != ANY_TIME:
         rule &= RULES[filters.validity]()
@@ -71,7 +71,7 @@ def _in_force(filters: Filters) -> Q:
 
 def visible_rows(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     """Return the memories that the caller may see, that are not due for deletion, and that meet the filters."""
-    rows = MemoryRecord.objects.visible_to(caller).filter(_in_force(filters))
+    rows = MemoryRecord.objects.visible_to(caller).filter(_status_rule(filters))
     turns = MemoryRecord.objects.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
     turns = turns.filter(status__in=list(filters.statuses))
     rows = rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))

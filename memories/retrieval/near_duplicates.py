@@ -17,7 +17,7 @@ from foundation.database.replica import connection_for_reading
 from foundation.embedding import Vectors
 from foundation.lazy_numpy import np
 from foundation.people.caller import Caller
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord
 from memories.retrieval import vector_index
 from memories.retrieval.ranking import is_small
 from memories.texts.comparison import TextVerdict, compare, is_same_fact
@@ -118,7 +118,7 @@ def with_differences(similar: Sequence[Similar], text: str) -> list[Similar]:
 
 @lru_cache(maxsize=1_000)  # the result depends only on the caller
 def _current_facts(caller: Caller) -> Condition:
-    return condition(MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE]))
+    return condition(MemoryRecord.objects.visible_to(caller).facts().filter(status__in=IN_USE))
 
 
 def similar_records(

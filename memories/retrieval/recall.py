@@ -24,7 +24,7 @@ from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from memories import extensions, metrics_hooks
 from memories.history import states_at
-from memories.models import MemoryRecord, Status, Tier
+from memories.models import IN_USE, MemoryRecord, Status, Tier
 from memories.models.revision import value_of
 from memories.operations import DimensionName, RecallMemories
 from memories.retrieval import conversation_context, passages, rerank, term_statistics
@@ -318,7 +318,7 @@ def _left_out(caller: Caller, filters: Filters, question: RecallQuestion, lowest
     filters choose the status active, or active and stale. Of more than RECALL_EXACT_SCAN_ROWS memories, only those with
     words of the question are looked at, because their number matters less to the caller than the time of a recall.
     """
-    if filters.statuses not in ((Status.ACTIVE,), (Status.ACTIVE, Status.STALE)):
+    if filters.statuses not in ((Status.ACTIVE,), IN_USE):
         return {}
     hidden = tuple(status for status in (Status.STALE, Status.SUPERSEDED) if status not in filters.statuses)
     also_outside = tuple(filters.statuses) if filters.validity == WITHIN else ()

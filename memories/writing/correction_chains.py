@@ -16,7 +16,7 @@ from foundation.operations.fields import Id
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from memories import extensions
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord, Status
 from memories.writing.exact_duplicates import plain_twin
 from memories.writing.revision import locked, revised
 
@@ -66,7 +66,7 @@ def _is_readable(caller: Caller, record: MemoryRecord) -> bool:
 
 def require_in_use(caller: Caller, record: MemoryRecord) -> None:
     """Raise Conflict if a memory is archived or superseded. It names the step that loses no knowledge."""
-    if record.status in (Status.ACTIVE, Status.STALE):
+    if record.status in IN_USE:
         return
     if successor := active_correction(record):
         raise superseded_by(caller, successor)
@@ -90,7 +90,7 @@ def _without_correction(caller: Caller, record: MemoryRecord) -> str:
 
 def superseded_by(caller: Caller, successor: MemoryRecord) -> Conflict:
     """Return the refusal to change a memory that has a correction. It names the correction in force."""
-    successor = _in_force(caller, successor)
+    successor = _end_of_chain(caller, successor)
     if _is_readable(caller, successor):
         problem = gettext("was superseded by %(memory)s: change that one instead") % {"memory": successor.pk.hex}
     else:
@@ -98,7 +98,7 @@ def superseded_by(caller: Caller, successor: MemoryRecord) -> Conflict:
     return Conflict(problem, field="id")
 
 
-def _in_force(caller: Caller, record: MemoryRecord) -> MemoryRecord:
+def _end_of_chain(caller: Caller, record: MemoryRecord) -> MemoryRecord:
     """Return the end of the chain from a record on, as far as the caller may read it."""
     visited = {record.pk}
     while (following := active_correction(record)) and following.pk not in visited and _is_readable(caller, following):
@@ -171,7 +171,7 @@ def supersede_with(caller: Caller, *, record: MemoryRecord, old: MemoryRecord) -
         return f"{old.pk.hex} was already replaced, by {reference(caller, other)}"
     with revised(caller, record, "apply", ""):
         record.supersedes = old
-    if old.status in (Status.ACTIVE, Status.STALE):
+    if old.status in IN_USE:
         with revised(caller, old, "supersede", "by an applied insight"):
             old.status = Status.SUPERSEDED
             old.superseded_by = record.pk

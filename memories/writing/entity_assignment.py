@@ -19,7 +19,7 @@ from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from memories import extensions
 from memories.extensions import EntityCandidate
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord
 from memories.operations import AssignEntities
 from memories.writing.correction_chains import require_in_use
 from memories.writing.revision import locked, revised
@@ -60,8 +60,8 @@ def offer(caller: Caller, records: Sequence[MemoryRecord]) -> Offer:
 
 
 def is_asked(caller: Caller, record: MemoryRecord) -> bool:
-    is_in_force = record.status in (Status.ACTIVE, Status.STALE)
-    return record.unsettled and is_in_force and caller.can_edit_for(record.created_by)
+    is_in_use = record.status in IN_USE
+    return record.unsettled and is_in_use and caller.can_edit_for(record.created_by)
 
 
 def assign_entities(caller: Caller, operation: AssignEntities) -> MemoryRecord:

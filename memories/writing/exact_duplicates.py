@@ -16,7 +16,7 @@ from foundation.database import prepared_statements
 from foundation.operations.errors import Conflict
 from foundation.people.caller import Caller
 from memories import extensions
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord
 from memories.models.fields import ContentKey
 
 LOCKS = """
@@ -43,9 +43,9 @@ def lock_duplicates(caller: Caller, texts: Sequence[str]) -> dict[str, MemoryRec
     """
     rows = lock_same_text(caller, texts)
     approved = proposals([row.pk for row in rows])
-    in_force = [row for row in rows if approved.get(row.pk, True)]
-    in_force.sort(key=lambda row: row.pk not in approved)  # a stable sort: the last one of each text is returned
-    return {normalized_key(row.content): row for row in in_force}
+    not_pending = [row for row in rows if approved.get(row.pk, True)]
+    not_pending.sort(key=lambda row: row.pk not in approved)  # a stable sort: the last one of each text is returned
+    return {normalized_key(row.content): row for row in not_pending}
 
 
 def same_texts(caller: Caller, texts: Sequence[str]) -> dict[str, MemoryRecord]:
@@ -83,7 +83,7 @@ def require_new_text(caller: Caller, record: MemoryRecord, text: str) -> None:
     _lock_texts(record.created_by, [text])
     rows = MemoryRecord.objects.facts().visible_to(caller).exclude(pk=record.pk)
     rows = rows.filter(created_by=record.created_by, persona=record.persona, content_key=ContentKey(Value(text)))
-    rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).order_by("created_at")
+    rows = rows.filter(status__in=IN_USE).order_by("created_at")
     found = list(rows.values_list("pk", flat=True))
     proposed = proposals(found)
     plain = [pk for pk in found if pk not in proposed]
@@ -119,7 +119,7 @@ def _same_text(record: MemoryRecord, persona: str) -> tuple[list[MemoryRecord], 
     if record.tier:  # conversation memories may have the same text
         return [], {}
     rows = MemoryRecord.objects.facts().filter(created_by=record.created_by, persona=persona or record.persona)
-    rows = rows.filter(content_key=record.content_key, status__in=[Status.ACTIVE, Status.STALE])
+    rows = rows.filter(content_key=record.content_key, status__in=IN_USE)
     others = list(rows.exclude(pk=record.pk).defer("search").order_by("created_at", "pk"))
     return others, proposals([record.pk, *(other.pk for other in others)]) if others else {}
 

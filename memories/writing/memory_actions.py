@@ -13,7 +13,7 @@ from foundation.operations.errors import Invalid
 from foundation.people.caller import Caller
 from foundation.people.models import Persona
 from memories import queries, services
-from memories.models import MemoryRecord, SameWords, SameWordsDecision, Status, Visibility
+from memories.models import IN_USE, MemoryRecord, SameWords, SameWordsDecision, Status, Visibility
 from memories.operations import Forget, Reassign, Restore, Retag, Share, Supersede, Verify
 from memories.writing import erasure, same_words, undo
 from memories.writing.bulk_actions import ActionInput, BulkAction
@@ -58,8 +58,8 @@ def _restorable(caller: Caller, rows: Memories) -> Memories:
     return _owned(caller, rows).filter(Q(status__in=[Status.ARCHIVED, Status.STALE]) | WITHOUT_CORRECTION)
 
 
-def _in_force(caller: Caller, rows: Memories) -> Memories:
-    return _decidable(caller, rows).filter(status__in=[Status.ACTIVE, Status.STALE])
+def _decidable_in_use(caller: Caller, rows: Memories) -> Memories:
+    return _decidable(caller, rows).filter(status__in=IN_USE)
 
 
 def _undecided(caller: Caller, rows: QuerySet[SameWords]) -> QuerySet[SameWords]:
@@ -150,7 +150,7 @@ MEMORY_ACTIONS: dict[str, BulkAction] = {
         title=gettext_lazy("Mark as still true"),
         done=gettext_lazy("Verified"),
         description=gettext_lazy("Stale memories become active again. The history shows who verified them."),
-        offered=_in_force,
+        offered=_decidable_in_use,
         inverse="undo_verify",
     ),
     "correct": BulkAction(
@@ -160,7 +160,7 @@ MEMORY_ACTIONS: dict[str, BulkAction] = {
         description=gettext_lazy("The new text replaces the memory. The old text remains in the correction chain."),
         choice_label=gettext_lazy("The new text"),
         takes_text=True,
-        offered=_in_force,
+        offered=_decidable_in_use,
         is_slow=True,
     ),
     "share": BulkAction(

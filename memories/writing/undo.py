@@ -15,7 +15,7 @@ from foundation.operations.fields import Id
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from memories import extensions
-from memories.models import MemoryRecord, MemoryRevision, Status
+from memories.models import IN_USE, MemoryRecord, MemoryRevision, Status
 from memories.models.revision import value_of
 from memories.models.validity import VALIDITY_COLUMNS
 from memories.validity.rules import check_restored
@@ -85,7 +85,7 @@ def undo(
             )
         if change == "supersede":
             _archive_correction(caller, record)
-            if last.status in (Status.ACTIVE, Status.STALE):
+            if last.status in IN_USE:
                 extensions.correction_undone(record)  # first, because a proposal is compared with proposals alone
         if change in ("forget", "reassign", "supersede"):
             _check_no_replacement(caller, record, last)
@@ -179,7 +179,7 @@ def _restore_predecessor(caller: Caller, record: MemoryRecord, old: MemoryRecord
 
 def _check_no_replacement(caller: Caller, record: MemoryRecord, last: MemoryRevision) -> None:
     """Raise Conflict if another memory has the same text now, or if the predecessor has another correction."""
-    if last.status not in (Status.ACTIVE, Status.STALE):
+    if last.status not in IN_USE:
         return
     if duplicate := find_duplicate(record, last.details.get("persona", "")):
         raise Conflict(
@@ -197,11 +197,11 @@ def _check_no_replacement(caller: Caller, record: MemoryRecord, last: MemoryRevi
 
 def _relink(caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> None:
     """Adapt the chain of a memory that is no longer archived, so that only one of its members is in force."""
-    if record.status not in (Status.ACTIVE, Status.STALE):
+    if record.status not in IN_USE:
         return
     if successor := active_correction(record):
         with revised(caller, record, "supersede", "it has a correction"):
             mark_superseded(record, successor)
-    if old and old.status in (Status.ACTIVE, Status.STALE):
+    if old and old.status in IN_USE:
         with revised(caller, old, "supersede", "its correction was restored"):
             mark_superseded(old, record)

@@ -28,7 +28,7 @@ from knowledge.models import (
     InterviewQuestion,
     Suggestion,
 )
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord, Status
 from memories.queries import open_reports
 from memory_project.accounts import mail
 from memory_project.models import Notification, User
@@ -185,7 +185,7 @@ def clear_outdated(record: MemoryRecord, before: str) -> None:
 
 def notify_reported(record: MemoryRecord, caller: Caller) -> None:
     """Notify the owner of a memory in force that `caller` reported it as wrong or outdated."""
-    if record.status in (Status.ACTIVE, Status.STALE):
+    if record.status in IN_USE:
         notify("reported", [record.created_by], record_id=record.pk, by=caller.email)
 
 

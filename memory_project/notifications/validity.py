@@ -18,14 +18,13 @@ from foundation.database import identity
 from foundation.people.caller import system_caller
 from knowledge.insights.reviewers import has_right
 from knowledge.models import Insight, InsightState
-from memories.models import MemoryRecord, Status
+from memories.models import IN_USE, MemoryRecord
 from memories.models.validity import EXPIRED, VALIDITY_COLUMNS
 from memory_project.models import Notification
 from memory_project.notifications.inbox import notify
 
 AHEAD = timedelta(days=7)  # time before the end at which people are notified
 LOOK_BACK = timedelta(days=3)  # ends that are older are not reported, if the task did not run for so long
-LIVING = (Status.ACTIVE, Status.STALE)
 
 
 @identity.service("notices")
@@ -35,7 +34,7 @@ def notify_ends() -> str:
     Each end is notified once. The end of a condition is notified when it ends (see `note_validity`).
     """
     now = timezone.now()
-    living = MemoryRecord.objects.filter(status__in=LIVING, condition_ended_at=None)
+    living = MemoryRecord.objects.filter(status__in=IN_USE, condition_ended_at=None)
     soon = living.filter(valid_until__gt=now, valid_until__lte=now + AHEAD)
     ended = living.filter(valid_until__gt=now - LOOK_BACK, valid_until__lte=now)
     counts = [_notify_all("ends_soon", soon, AHEAD), _notify_all("ended", ended, timedelta())]
@@ -65,7 +64,7 @@ def note_validity(record: MemoryRecord, change: str, before: Mapping[str, Any]) 
     if all(before[name] == getattr(record, name) for name in VALIDITY_COLUMNS):
         return
     _delete_unread(record.pk, is_over=record.validity == EXPIRED)
-    if change == "condition_ended" and record.status in LIVING:
+    if change == "condition_ended" and record.status in IN_USE:
         _notify_ended(record)
 
 

@@ -19,7 +19,7 @@ from django.db import DatabaseError, connection, transaction
 from foundation.operations.errors import Conflict, DomainError, Forbidden, check_choice, from_database_error
 from foundation.people.caller import Caller, require_user
 from foundation.people.models import Persona
-from memories.models import MemoryRecord, Status, Tombstone
+from memories.models import IN_USE, MemoryRecord, Status, Tombstone
 from memories.models.index_job import Trigger
 from memories.portability import ExportKind, Parent, Values, to_json
 from memories.portable_kinds import PROPOSAL, kinds, marked
@@ -161,7 +161,7 @@ class Restoration:
             values = candidate.values
             if values["id"] in erased:
                 candidate.outcome = TakeOverOutcome("refused", "was erased here for good")
-            elif _is_fact_in_force(values) and not values.get(PROPOSAL):
+            elif _is_fact_in_use(values) and not values.get(PROPOSAL):
                 other = same_text.setdefault(_text_key(values), values["id"])
                 if other != values["id"]:
                     candidate.outcome = TakeOverOutcome(
@@ -169,11 +169,11 @@ class Restoration:
                     )
 
     def _same_texts(self, candidates: Sequence[RestoreCandidate]) -> dict[tuple[str, ...], Any]:
-        in_force = [c.values for c in candidates if _is_fact_in_force(c.values)]
+        in_use = [c.values for c in candidates if _is_fact_in_use(c.values)]
         rows = MemoryRecord.objects.facts().filter(
-            created_by__in={values["created_by"] for values in in_force},
-            status__in=LIVING,
-            content__in={values["content"] for values in in_force},
+            created_by__in={values["created_by"] for values in in_use},
+            status__in=IN_USE,
+            content__in={values["content"] for values in in_use},
         )
         found = list(rows.values_list("pk", "created_by", "persona", "content"))
         proposed = proposals([pk for pk, *_ in found])
@@ -283,11 +283,8 @@ class Restoration:
             indexing.enqueue(self.kind.index, ids, Trigger.WRITE)
 
 
-LIVING = (Status.ACTIVE, Status.STALE)
-
-
-def _is_fact_in_force(values: Values) -> bool:
-    return not values["tier"] and values["status"] in LIVING
+def _is_fact_in_use(values: Values) -> bool:
+    return not values["tier"] and values["status"] in IN_USE
 
 
 def _text_key(values: Values) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from foundation.operations.fields import Id
 from foundation.operations.operation import validate
 from foundation.operations.timestamps import parse_timestamp
 from foundation.people.caller import Caller, require_user
-from memories.models import MemoryRecord, Status, Visibility
+from memories.models import IN_USE, MemoryRecord, Visibility
 from memories.operations import Remember
 from memories.validity import rules
 from memories.validity.scopes.choices import scope_for
@@ -305,5 +305,5 @@ def _find_existing(caller: Caller, rows: Sequence[ImportRow]) -> None:
 def _by_key(caller: Caller, keys: Sequence[str]) -> dict[str, UUID]:
     rows = MemoryRecord.objects.visible_to(caller).filter(created_by=caller.email, persona=caller.persona)
     rows = rows.filter(metadata__has_key=SOURCE_KEY, metadata__source_key__in=keys)  # the first uses the index
-    found = rows.filter(status__in=(Status.ACTIVE, Status.STALE)).order_by("created_at")
+    found = rows.filter(status__in=IN_USE).order_by("created_at")
     return {str(key): pk for key, pk in found.values_list("metadata__source_key", "pk")} if keys else {}

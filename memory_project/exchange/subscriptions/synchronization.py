@@ -20,7 +20,7 @@ from foundation.database import connections, locks
 from foundation.operations.errors import Conflict, DomainError, LimitReached
 from foundation.people.caller import Caller
 from memories import services
-from memories.models import MemoryRecord, Status, Visibility
+from memories.models import IN_USE, MemoryRecord, Status, Visibility
 from memories.models.fields import ContentKey
 from memories.operations import Forget, Revise, Supersede
 from memories.writing.bulk_import import remember_many
@@ -303,7 +303,7 @@ def _rename(run: SyncRun, item: SubscriptionItem, text: SourceText) -> None:
     """Give the item its new place. The memory gets the new origin unless a person has changed it."""
     record = item.record
     place = {"path": text.path, "key": text.key, "number": text.number, "file_digest": text.file_digest}
-    is_living = record is not None and record.status in (Status.ACTIVE, Status.STALE)
+    is_living = record is not None and record.status in IN_USE
     is_unchanged = record is not None and is_living and digest(record.content) == item.text_digest
     if record is None or not item.is_ours or not is_unchanged:
         _save(item, **place)
@@ -327,7 +327,7 @@ def _forget(run: SyncRun, item: SubscriptionItem) -> None:
 def forget_all(caller: Caller, subscription: Subscription) -> int:
     """Forget the memories of a subscription that nobody has changed. Return their number."""
     run = SyncRun(caller, subscription, "")
-    kept = subscription.items.filter(is_ours=True, record__status__in=[Status.ACTIVE, Status.STALE])
+    kept = subscription.items.filter(is_ours=True, record__status__in=IN_USE)
     count = 0
     for item in kept.select_related("record").defer("record__search"):
         if item.record is not None and digest(item.record.content) == item.text_digest:
