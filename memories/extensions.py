@@ -287,7 +287,8 @@ class MemoryExtension:
 
 EXTENSIONS: Extensions[MemoryExtension] = Extensions()
 
-# -- what services call: each function asks all extensions, and its rule says what becomes of their answers -----
+# -- what services call: a function asks all extensions, and its rule says what becomes of their answers ---------
+# Hooks whose answers need more than such a rule are asked where they are used, in a loop over EXTENSIONS.all().
 
 check_share = EXTENSIONS.tell(MemoryExtension.check_share)
 check_restore = EXTENSIONS.tell(MemoryExtension.check_restore)
@@ -313,7 +314,7 @@ prepare_check = EXTENSIONS.first(MemoryExtension.prepare_check)
 recent_statement = EXTENSIONS.first(MemoryExtension.recent_statement)
 stale_cause = EXTENSIONS.first(MemoryExtension.stale_cause)
 
-contradict = EXTENSIONS.any_of(MemoryExtension.contradiction)
+contradiction = EXTENSIONS.any_of(MemoryExtension.contradiction)
 has_entities = EXTENSIONS.any_of(MemoryExtension.has_entities)
 
 described_checks = EXTENSIONS.listed(MemoryExtension.described_checks)

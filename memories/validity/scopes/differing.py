@@ -37,4 +37,4 @@ def _belong_together(one: MemoryRecord, other: MemoryRecord) -> bool:
     about = {*one.entity_urns, *one.detected_urns}
     if not about.isdisjoint([*other.entity_urns, *other.detected_urns]):
         return True
-    return extensions.contradict(one.content, other.content)
+    return extensions.contradiction(one.content, other.content)

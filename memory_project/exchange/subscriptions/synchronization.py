@@ -48,7 +48,7 @@ SECONDS = 480  # after which a run ends and leaves the rest to the next one; les
 
 
 @dataclass(frozen=True)
-class SyncRun:
+class SyncContext:
     """What the steps of a run need."""
 
     caller: Caller
@@ -103,7 +103,7 @@ def _run(caller: Caller, row: SubscriptionRun) -> None:
         _update(row, **values, state=RunState.HELD, error=problem, finished_at=timezone.now())
         return
     _update(row, **values)
-    problems = _carry_out(SyncRun(caller, subscription, version), row, result)
+    problems = _carry_out(SyncContext(caller, subscription, version), row, result)
     counts = Counter(result.counts()) + Counter(line["what"] for line in problems)
     report = [*problems, *row.report][:REPORTED]
     _update(row, counts=dict(counts), report=report, state=RunState.DONE, finished_at=timezone.now())
@@ -126,21 +126,23 @@ def _removes_too_much(result: Plan, confirmed: int) -> str:
     )
 
 
-def _carry_out(run: SyncRun, row: SubscriptionRun, result: Plan) -> list[dict[str, str]]:
+def _carry_out(context: SyncContext, row: SubscriptionRun, result: Plan) -> list[dict[str, str]]:
     """Carry out the changes, and note conflicts and refusals in the items. Return new ones, for the report."""
-    _note_others(run, [step for step in result.steps if step.action in ("conflicting", "refused", "unchanged")])
+    _save_conflicts_and_refusals(
+        context, [step for step in result.steps if step.action in ("conflicting", "refused", "unchanged")]
+    )
     changes = result.writes()
     problems: list[dict[str, str]] = []
     deadline = time.monotonic() + SECONDS
     new = [step for step in changes if step.action == "new"]
     for number, step in enumerate(changes[: len(changes) - len(new)], 1):
         locks.check()
-        problems += _attempt(run, step)
+        problems += _attempt(context, step)
         _check_progress(row, number, deadline, every=20)
     for start in range(0, len(new), BATCH):
         locks.check()
         batch = new[start : start + BATCH]
-        problems += _remember(run, batch)
+        problems += _remember(context, batch)
         _check_progress(row, len(changes) - len(new) + start + len(batch), deadline)
     return problems
 
@@ -155,39 +157,39 @@ def _check_progress(row: SubscriptionRun, done: int, deadline: float, every: int
 # -- steps -------------------------------------------------------------------------------------------------
 
 
-def _attempt(run: SyncRun, step: SyncStep) -> list[dict[str, str]]:
+def _attempt(context: SyncContext, step: SyncStep) -> list[dict[str, str]]:
     """Carry out a step about an existing item. Return a line for the report if it was refused or met a conflict."""
     item = step.item
     conflict = ""
     assert item is not None
     try:
         if step.action == "removed":
-            _forget(run, item)
+            _forget(context, item)
         elif step.text and step.action == "renamed":
-            _rename(run, item, step.text)
+            _rename(context, item, step.text)
         elif step.text:
-            conflict = _change(run, item, step.text)
+            conflict = _change(context, item, step.text)
     except DomainError as error:
         _save(item, state=ItemState.REFUSED, reason=error.message[:MAX_REASON])
         return [_line("refused", step, error.message)]
     return [_line("conflicting", step, conflict)] if conflict else []
 
 
-def _remember(run: SyncRun, steps: Sequence[SyncStep]) -> list[dict[str, str]]:
+def _remember(context: SyncContext, steps: Sequence[SyncStep]) -> list[dict[str, str]]:
     """Store new memories and their items. Return what was refused."""
     pairs = [(step, step.text) for step in steps if step.text]
-    facts = _facts(run, [text for _, text in pairs])
+    facts = _facts(context, [text for _, text in pairs])
     try:
-        stored = remember_many(run.caller, facts=facts)
+        stored = remember_many(context.caller, facts=facts)
     except DomainError as error:
         return [_line("refused", step, error.message) for step in steps]
     items = [
         SubscriptionItem(
             pk=None if step.item is None else step.item.pk,
-            subscription=run.subscription,
-            owner=run.caller.email,
+            subscription=context.subscription,
+            owner=context.caller.email,
             key=text.key,
-            **_taken_over(run, text, record, is_ours=not existing or _is_from(run.subscription, record)),
+            **_taken_over(context, text, record, is_ours=not existing or _is_from(context.subscription, record)),
         )
         for (step, text), (record, existing) in zip(pairs, stored, strict=True)
     ]
@@ -201,32 +203,34 @@ def _remember(run: SyncRun, steps: Sequence[SyncStep]) -> list[dict[str, str]]:
     return []
 
 
-def _facts(run: SyncRun, found: Sequence[SourceText], replaced: MemoryRecord | None = None) -> list[dict[str, Any]]:
+def _facts(
+    context: SyncContext, found: Sequence[SourceText], replaced: MemoryRecord | None = None
+) -> list[dict[str, Any]]:
     """Return the fields of new memories. `replaced` is the memory of a source that had the earlier text of their place.
 
     A new memory is private if the owner has made this one private, or one that has or had the same text from a source.
     """
     keys = [ContentKey(Value(text.fields["content"])) for text in found]
-    rows = MemoryRecord.objects.filter(created_by=run.caller.email, persona=run.caller.persona)
+    rows = MemoryRecord.objects.filter(created_by=context.caller.email, persona=context.caller.persona)
     rows = rows.filter(content_key__in=keys, visibility=Visibility.PRIVATE, metadata__has_key=ORIGIN)
     private = set(map(normalized_key, rows.values_list("content", flat=True)))
-    edited = run.subscription.items.filter(record__visibility=Visibility.PRIVATE, is_ours=True)
+    edited = context.subscription.items.filter(record__visibility=Visibility.PRIVATE, is_ours=True)
     earlier = set(edited.values_list("text_digest", flat=True))
     was_private = replaced is not None and replaced.visibility == Visibility.PRIVATE
     facts = []
     for text in found:
         is_private = was_private or text.text_digest in earlier or normalized_key(text.fields["content"]) in private
-        visibility = Visibility.PRIVATE.value if is_private else run.subscription.visibility
-        facts.append({**text.fields, "metadata": _metadata(run, text), "visibility": visibility})
+        visibility = Visibility.PRIVATE.value if is_private else context.subscription.visibility
+        facts.append({**text.fields, "metadata": _metadata(context, text), "visibility": visibility})
     return facts
 
 
-def _metadata(run: SyncRun, text: SourceText) -> dict[str, Any]:
-    return {**text.fields["metadata"], ORIGIN: run.origin(text)}
+def _metadata(context: SyncContext, text: SourceText) -> dict[str, Any]:
+    return {**text.fields["metadata"], ORIGIN: context.origin(text)}
 
 
 def _taken_over(
-    run: SyncRun,
+    context: SyncContext,
     text: SourceText,
     record: MemoryRecord,
     *,
@@ -250,56 +254,75 @@ def _taken_over(
         "proposed_digest": "",
         "state": ItemState.KEPT,
         "reason": "",
-        "version": run.version_of(text),
+        "version": context.version_of(text),
         "updated_at": timezone.now(),
     }
 
 
-def _change(run: SyncRun, item: SubscriptionItem, text: SourceText) -> str:
+def _change(context: SyncContext, item: SubscriptionItem, text: SourceText) -> str:
     """Return which changes of the source a person's changes prevent, or ""."""
     record = item.record
-    if record is None or not item.is_ours or _others(item).exists() or _is_remembered(run, text, record):
+    if (
+        record is None
+        or not item.is_ours
+        or _items_with_same_memory(item).exists()
+        or _is_remembered(context, text, record)
+    ):
         # The earlier or the new text is also somebody's own, or another file's.
-        [(stored, existing)] = remember_many(run.caller, facts=_facts(run, [text], record if item.is_ours else None))
-        _give_up(run, item, f"the source has a text that is remembered already ({item.path})")
-        _save(item, **_taken_over(run, text, stored, is_ours=not existing or _is_from(run.subscription, stored)))
+        [(stored, existing)] = remember_many(
+            context.caller, facts=_facts(context, [text], record if item.is_ours else None)
+        )
+        _give_up(context, item, f"the source has a text that is remembered already ({item.path})")
+        _save(
+            item, **_taken_over(context, text, stored, is_ours=not existing or _is_from(context.subscription, stored))
+        )
         return ""
     changed = changed_fields(text, item)
     fields = {name: value for name, value in changed.items() if unchanged_by_person(record, item, name)}
-    values = {"record_id": record.pk, **fields, "metadata": _metadata(run, text), "reason": f"changed in {text.path}"}
+    values = {
+        "record_id": record.pk,
+        **fields,
+        "metadata": _metadata(context, text),
+        "reason": f"changed in {text.path}",
+    }
     if text.text_digest == item.text_digest:
-        new, pending = _revise(run, values)
+        new, pending = _revise(context, values)
     else:
         values["content"] = text.fields["content"]
-        correction = services.supersede(run.caller, Supersede.read(values))
+        correction = services.supersede(context.caller, Supersede.read(values))
         new = correction.record
         pending = "" if correction.record.supersedes_id else correction.note
     if pending:  # a curator has approved the memory, so the change waits for approval
         proposal = new.pk if new.pk != record.pk else None
-        _save(item, state=ItemState.CONFLICTING, reason=pending[:MAX_REASON], proposal=proposal)
-        _save(item, proposed_digest=text.text_digest if proposal else "")
+        _save(
+            item,
+            state=ItemState.CONFLICTING,
+            reason=pending[:MAX_REASON],
+            proposal=proposal,
+            proposed_digest=text.text_digest if proposal else "",
+        )
         return pending
-    _save(item, **_taken_over(run, text, new, unknown={name: getattr(record, name) for name in STAY_IF_UNKNOWN}))
+    _save(item, **_taken_over(context, text, new, unknown={name: getattr(record, name) for name in STAY_IF_UNKNOWN}))
     kept = sorted(changed.keys() - fields.keys())
     return f"a person has changed its {', '.join(kept)}" if kept else ""
 
 
-def _is_remembered(run: SyncRun, text: SourceText, record: MemoryRecord) -> bool:
+def _is_remembered(context: SyncContext, text: SourceText, record: MemoryRecord) -> bool:
     """Return whether another memory of the owner has the text that a memory is to get."""
     content = text.fields["content"]
     if normalized_key(record.content) == normalized_key(content):
         return False
     with transaction.atomic():
-        existing = lock_duplicates(run.caller, [content]).get(normalized_key(content))
+        existing = lock_duplicates(context.caller, [content]).get(normalized_key(content))
     return existing is not None and existing.pk != record.pk
 
 
-def _revise(run: SyncRun, values: dict[str, Any]) -> tuple[MemoryRecord, str]:
-    revised = services.revise(run.caller, Revise.read(values))
+def _revise(context: SyncContext, values: dict[str, Any]) -> tuple[MemoryRecord, str]:
+    revised = services.revise(context.caller, Revise.read(values))
     return revised, revised.pending_message
 
 
-def _rename(run: SyncRun, item: SubscriptionItem, text: SourceText) -> None:
+def _rename(context: SyncContext, item: SubscriptionItem, text: SourceText) -> None:
     """Give the item its new place. The memory gets the new origin unless a person has changed it."""
     record = item.record
     place = {"path": text.path, "key": text.key, "number": text.number, "file_digest": text.file_digest}
@@ -308,25 +331,25 @@ def _rename(run: SyncRun, item: SubscriptionItem, text: SourceText) -> None:
     if record is None or not item.is_ours or not is_unchanged:
         _save(item, **place)
         return
-    values = {"record_id": record.pk, "metadata": _metadata(run, text), "reason": f"renamed to {text.path}"}
+    values = {"record_id": record.pk, "metadata": _metadata(context, text), "reason": f"renamed to {text.path}"}
     if text.text_digest != item.text_digest:  # the name of the file is the title of a text without headings
         values["content"] = text.fields["content"]
-    _, pending = _revise(run, values)
+    _, pending = _revise(context, values)
     if pending:
         _save(item, **place, state=ItemState.CONFLICTING, reason=pending[:MAX_REASON])
         return
-    _save(item, **place, text_digest=text.text_digest, version=run.version_of(text))
+    _save(item, **place, text_digest=text.text_digest, version=context.version_of(text))
 
 
-def _forget(run: SyncRun, item: SubscriptionItem) -> None:
+def _forget(context: SyncContext, item: SubscriptionItem) -> None:
     with transaction.atomic():
-        _give_up(run, item, f"removed from the source ({item.path})")
+        _give_up(context, item, f"removed from the source ({item.path})")
         item.delete()
 
 
 def forget_all(caller: Caller, subscription: Subscription) -> int:
     """Forget the memories of a subscription that nobody has changed. Return their number."""
-    run = SyncRun(caller, subscription, "")
+    run = SyncContext(caller, subscription, "")
     kept = subscription.items.filter(is_ours=True, record__status__in=IN_USE)
     count = 0
     for item in kept.select_related("record").defer("record__search"):
@@ -336,18 +359,18 @@ def forget_all(caller: Caller, subscription: Subscription) -> int:
     return count
 
 
-def _give_up(run: SyncRun, item: SubscriptionItem, reason: str) -> None:
-    """Hand the memory that an item has made over to another item with the same memory, or forget it."""
+def _give_up(context: SyncContext, item: SubscriptionItem, reason: str) -> None:
+    """Transfer the memory of an item to another item that has it, too, or forget it."""
     if item.record is None or not item.is_ours:
         return
-    other = _others(item).first()
+    other = _items_with_same_memory(item).first()
     if other is not None:
         _save(other, is_ours=True)
     else:
-        services.forget(run.caller, Forget(record_id=item.record.pk, reason=reason))
+        services.forget(context.caller, Forget(record_id=item.record.pk, reason=reason))
 
 
-def _others(item: SubscriptionItem) -> Any:
+def _items_with_same_memory(item: SubscriptionItem) -> Any:
     return SubscriptionItem.objects.filter(record=item.record_id, owner=item.owner).exclude(pk=item.pk)
 
 
@@ -375,7 +398,7 @@ def _is_from(subscription: Subscription, record: MemoryRecord) -> bool:
     return isinstance(origin, dict) and origin.get("subscription") == subscription.pk.hex and not record.edited_by
 
 
-def _note_others(run: SyncRun, steps: Sequence[SyncStep]) -> None:
+def _save_conflicts_and_refusals(context: SyncContext, steps: Sequence[SyncStep]) -> None:
     """Store conflicts and refusals in the items. A text that was never taken over gets an item for it."""
     new = []
     for step in steps:
@@ -384,8 +407,8 @@ def _note_others(run: SyncRun, steps: Sequence[SyncStep]) -> None:
         if step.text is not None:  # the file as it is now, so that it is recognized when it is renamed
             values |= {"number": step.text.number, "file_digest": step.text.file_digest}
         if step.item is None and step.text is not None:
-            place = {"key": step.text.key, "path": step.text.path, "owner": run.caller.email}
-            new.append(SubscriptionItem(subscription=run.subscription, **place, **values))
+            place = {"key": step.text.key, "path": step.text.path, "owner": context.caller.email}
+            new.append(SubscriptionItem(subscription=context.subscription, **place, **values))
         elif step.item is not None and any(getattr(step.item, name) != value for name, value in values.items()):
             _save(step.item, **values)
     SubscriptionItem.objects.bulk_create(new, batch_size=500)
