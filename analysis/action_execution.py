@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count
+from django.db.models import Count, F, JSONField, Value
+from django.db.models.expressions import CombinedExpression
 from django.utils import timezone
 from django.utils.translation import gettext
 
@@ -139,7 +140,9 @@ class RecordChange:
         if self.action.kind == "delete":
             rows.delete()
         else:
-            rows.update(data={**item.before, **self.action.attributes}, ingested_at=timezone.now())
+            # The copy may be newer than the snapshot, because the source was read again since.
+            sent = Value(self.action.attributes, JSONField())
+            rows.update(data=CombinedExpression(F("data"), "||", sent))
 
 
 def _differing(item: ActionItem, current: Mapping[str, Any]) -> list[str]:

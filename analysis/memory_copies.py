@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
+from django.db import transaction
 from django.db.models import QuerySet
 
 from analysis.models import Finding, IngestedRecord, Session
@@ -18,14 +20,28 @@ from memories.models import MemoryRecord
 
 
 def erase_copies(record_id: UUID) -> dict[str, int]:
-    """Delete all copies of a memory, and the page summaries of memories in the sessions with a copy."""
-    copies, summaries = _drop(IngestedRecord.objects.filter(model=MODEL, record_id=record_id.hex))
+    """Delete all copies of a memory, and the page summaries of memories in the sessions with a copy.
+
+    An ingest still reads the memory until the erasure is committed, so copies are looked for again afterwards.
+    """
+    transaction.on_commit(partial(_erase_copies, record_id))
+    copies, summaries = _erase_copies(record_id)
     return {"ingested records": copies, "page summaries": summaries}
 
 
 @identity.service("copies")
+def _erase_copies(record_id: UUID) -> tuple[int, int]:
+    return _drop(IngestedRecord.objects.filter(model=MODEL, record_id=record_id.hex))
+
+
 def drop_unreadable_copies(record_ids: Sequence[UUID]) -> None:
     """Delete copies of these memories from the sessions of users who may no longer read the memories."""
+    transaction.on_commit(partial(_drop_unreadable_copies, record_ids))
+    _drop_unreadable_copies(record_ids)
+
+
+@identity.service("copies")
+def _drop_unreadable_copies(record_ids: Sequence[UUID]) -> None:
     copies = IngestedRecord.objects.filter(model=MODEL, record_id__in=[pk.hex for pk in record_ids])
     for owner in copies.order_by().values_list("session__owner", flat=True).distinct():
         readable = _readable_by(owner, record_ids)

@@ -67,5 +67,8 @@ class AnalysisMemoryExtension(MemoryExtension):
     def access_narrowed(self, record_ids: Sequence[UUID]) -> None:
         memory_copies.drop_unreadable_copies(record_ids)
 
+    def things_received(self, email: str) -> None:
+        memory_copies.drop_copies_unreadable_by(email)
+
     def portable_kinds(self) -> Sequence[ExportKind]:
         return KINDS

@@ -227,6 +227,9 @@ class MemoryExtension:
         """Return the condition for memories that are proposals for review."""
         return Q(pk__in=[])
 
+    def things_received(self, email: str) -> None:
+        """Called after a person has received what belonged to another one, which may quote what they can't read."""
+
     def owner_wiped(self, owner: str, pseudonym: str) -> Mapping[str, int]:
         """Remove personal data that no model lists in `person_columns`. Return the number of changed rows by kind."""
         return {}
@@ -306,6 +309,7 @@ keep_checks = EXTENSIONS.tell(MemoryExtension.keep_checks)
 citing_documents_outdated = EXTENSIONS.tell(MemoryExtension.citing_documents_outdated)
 citing_documents_resolved = EXTENSIONS.tell(MemoryExtension.citing_documents_resolved)
 access_narrowed = EXTENSIONS.tell(MemoryExtension.access_narrowed)
+things_received = EXTENSIONS.tell(MemoryExtension.things_received)
 catalog_changed = EXTENSIONS.tell(MemoryExtension.catalog_changed)
 
 defer_edit = EXTENSIONS.first(MemoryExtension.defer_edit)

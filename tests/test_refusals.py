@@ -34,7 +34,7 @@ SAFE = {
     "is not set, so nothing was erased: forget archives the memory and can be undone; erasing can't be, and needs a "
     "person's yes": "names the step that keeps the text",
     '{"add": [tags], "remove": [tags]}': "tags can be added again",
-    "the same text is remembered already, as %(duplicate)s: forget this memory and use that one": "the caller gives "
+    "the same text is already remembered, as %(memory)s: forget this memory and use that one": "the caller gives "
     "up the text of this memory, and the other one has the text that replaces it",
     "is missing: tick the box to remove the document": "a person has chosen to, on a page",
     "is missing: tick the box to delete the webhook": "a person has chosen to, on a page",

@@ -150,6 +150,13 @@ def locked_insight(caller: Caller, insight_id: UUID | str) -> Insight:
     return insight
 
 
+def _lock_with_record(insight: Insight) -> None:
+    """Lock the memory of an insight and then the insight, as all verbs do, and read both anew."""
+    record = MemoryRecord.objects.select_for_update().get(pk=insight.pk)
+    insight.refresh_from_db(from_queryset=Insight.objects.select_for_update())
+    insight.record = record
+
+
 def back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
     """Move an insight back to the review queue and make its memory private."""
     # A rejection archives the memory, so the memory of a rejected insight gets its earlier state back. The memory of a
@@ -238,10 +245,10 @@ def mark_applied(caller: Caller, changeset: Changeset) -> tuple[int, list[str]]:
     """
     problems = []
     with transaction.atomic():
-        bound = list(Insight.objects.select_for_update().filter(changeset=changeset, state=InsightState.APPROVED))
+        bound = list(Insight.objects.filter(changeset=changeset, state=InsightState.APPROVED).order_by("pk"))
         for insight in bound:
             old = _lock_replaced(insight)  # before its correction, as everywhere
-            insight.record = MemoryRecord.objects.select_for_update().get(pk=insight.pk)
+            _lock_with_record(insight)
             insight.state = InsightState.APPLIED
             insight.applied_by = caller.email
             insight.applied_at = timezone.now()
@@ -272,10 +279,10 @@ def return_to_review(caller: Caller, changeset: Changeset) -> int:
     Then the two are linked to each other. Returns the number of insights.
     """
     with transaction.atomic():
-        bound = list(Insight.objects.select_for_update().filter(changeset=changeset))
+        bound = list(Insight.objects.filter(changeset=changeset).order_by("pk"))
         for insight in bound:
             old = correction_chains.lock_predecessor(insight.pk)
-            insight.record = MemoryRecord.objects.select_for_update().get(pk=insight.pk)
+            _lock_with_record(insight)
             correction_chains.undo_supersede(caller, record=insight.record, old=old)
             if old is not None:
                 relinked = Insight.objects.filter(replaces=insight.pk, record__supersedes=old)

@@ -23,6 +23,9 @@ class ChangesetState(models.TextChoices):
     DECLINED = "declined", gettext_lazy("Declined")
 
 
+PUBLISHED = (ChangesetState.APPLIED, ChangesetState.ROLLED_BACK)
+
+
 class ChangeOutcome(models.TextChoices):
     PLANNED = "planned", gettext_lazy("Planned")
     SENDING = (
@@ -43,9 +46,13 @@ class ChangesetQuerySet(models.QuerySet["Changeset"]):
         """Filter to changesets that the caller may see.
 
         An insight of the changeset, or a memory that such an insight replaces, must belong to a persona of the caller.
-        Admins see all changesets.
+        Others than curators see only what has been published: until then, a changeset repeats texts that may be
+        private. Admins see all changesets.
         """
-        return self if caller.is_admin else self.filter(personas__overlap=sorted(caller.personas))
+        if caller.is_admin:
+            return self
+        rows = self.filter(personas__overlap=sorted(caller.personas))
+        return rows if caller.is_curator else rows.filter(state__in=PUBLISHED)
 
 
 class Changeset(models.Model):
@@ -102,6 +109,10 @@ class Changeset(models.Model):
         _, _, inner = self.entity_urn.partition(",")
         name = inner.partition(",")[0] or self.entity_urn.rpartition(":")[2] or "document"
         return f"{self.created_at:%Y-%m-%d %H:%M} {name}"
+
+    @property
+    def is_published(self) -> bool:
+        return self.state in PUBLISHED
 
     @property
     def run_id(self) -> str:

@@ -90,6 +90,7 @@ def hand_over(caller: Caller, *, old: str, new: str) -> HandOver:
                 record.stays[owned.handed_over_as] = stays
         record.save(force_insert=True)
         extensions.access_narrowed([UUID(pk) for pk in record.moved["memories"]])
+        extensions.things_received(new)
     return record
 
 
@@ -120,6 +121,7 @@ def undo_hand_over(caller: Caller, *, hand_over_id: UUID | str) -> dict[str, int
         for model, owned in handed_over():
             kind = owned.handed_over_as
             counts[kind] = len(_move_rows(model, owned, new, old, row.moved.get(kind, []))[0])
+        extensions.things_received(old)
         row.undone_by = caller.email
         row.undone_at = timezone.now()
         row.save(update_fields=["undone_by", "undone_at"])

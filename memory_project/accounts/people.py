@@ -82,10 +82,10 @@ def set_personas(user: User, personas: Sequence[Persona]) -> None:
         PersonaMembership.objects.update_or_create(
             user=user, persona=persona, defaults={"is_default": persona.pk == default}
         )
-    personas_changed(user)
+    access_changed(user)
 
 
-def personas_changed(user: User) -> None:
+def access_changed(user: User) -> None:
     """Delete copies of memories that a user may no longer read."""
     memory_copies.drop_copies_unreadable_by(user.email)
 
@@ -189,11 +189,11 @@ def undo_offboarding(caller: Caller, *, person: User, hand_over_id: UUID | str) 
     if hand_over is None:
         raise Conflict(gettext("has no such hand-over to take back"), field="person")
     with transaction.atomic():
-        counts = hand_overs.undo_hand_over(caller, hand_over_id=hand_over_id)
-        # A later deactivation has increased the number.
+        # First, because a disabled account may read nothing. A later deactivation has increased the number.
         generations = hand_over.moved.get(DEACTIVATED, [])
         User.objects.filter(pk=person.pk, session_generation__in=generations).update(is_active=True)
         person.refresh_from_db()
+        counts = hand_overs.undo_hand_over(caller, hand_over_id=hand_over_id)
     return counts
 
 

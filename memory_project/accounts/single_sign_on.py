@@ -170,6 +170,7 @@ def _apply(person: User, link: CompanyIdentity, grants: Grants) -> None:
     held = set(PersonaMembership.objects.filter(user=person).values_list("persona__name", flat=True))
     by_hand = held - set(link.personas)
     wanted = by_hand | grants.personas
+    was_admin = person.is_superuser
     if wanted != held:
         people.set_personas(person, list(Persona.objects.filter(name__in=wanted).order_by("name")))
     rights = set(people.rights_of(person))
@@ -181,6 +182,8 @@ def _apply(person: User, link: CompanyIdentity, grants: Grants) -> None:
         people.give_rights(person, sorted(rights_by_hand | grants.rights))
     elif rights_by_hand | grants.rights != rights:
         people.give_rights(person, sorted(rights_by_hand | grants.rights))
+    if was_admin and not person.is_superuser:
+        people.access_changed(person)  # copies of what only an admin may read
     CompanyIdentity.objects.filter(pk=link.pk).update(
         personas=sorted(grants.personas - by_hand),
         rights=sorted(grants.rights - rights_by_hand),

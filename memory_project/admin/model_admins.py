@@ -136,7 +136,7 @@ class PersonAdmin(ExportsList, UserAdmin):  # type: ignore[type-arg]  # not gene
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
-        people.personas_changed(form.instance)
+        people.access_changed(form.instance)
 
 
 # Django's page for groups would offer every permission, and let staff grant rights that they don't have.

@@ -10,13 +10,12 @@ import django_filters
 from django.db import transaction
 from django.db.models import Q
 
-from foundation.operations.errors import NotFound
 from foundation.operations.fields import Id
 from foundation.operations.operation import Operation
 from foundation.people.caller import Caller
 from knowledge import responses
 from knowledge.insights import queries
-from knowledge.insights.lifecycle import edit
+from knowledge.insights.lifecycle import edit, locked_insight
 from knowledge.insights.seen import require_unchanged, version_of, versions_of
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.curate import apply_knowledge
@@ -71,11 +70,7 @@ def _edit(caller: Caller, operation: Edit) -> InsightResponse:
 @contextmanager
 def _unchanged(caller: Caller, place: Mapping[str, Any], seen: str) -> Iterator[None]:
     with transaction.atomic():
-        rows = Insight.objects.visible_to(caller).select_related("record").select_for_update(of=("self",))
-        insight = rows.filter(pk=place["insight_id"]).first()
-        if insight is None:
-            raise NotFound("no such insight", field="insight_id")
-        require_unchanged(insight, seen, override=False)
+        require_unchanged(locked_insight(caller, place["insight_id"]), seen, override=False)
         yield
 
 

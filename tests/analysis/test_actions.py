@@ -105,6 +105,17 @@ def test_a_partial_failure_is_reported_and_resumed(api: Api, alice: Caller) -> N
         actions.resume(alice, action_id=result.action.pk)
 
 
+def test_a_resumed_update_keeps_what_was_read_of_a_record_since(api: Api, alice: Caller) -> None:
+    api.fail_writes = {"3": [422]}
+    result = actions.act(alice, operation())
+    api.books["3"]["title"] = "Retitled by a colleague"
+    ingest(alice, IngestRecords(analysis_id="audit", model="book", ingest_all=True))
+    api.fail_writes = {}
+    actions.resume(alice, action_id=result.action.pk)
+    copy = IngestedRecord.objects.get(record_id="3")
+    assert (copy.data["title"], copy.data["status"]) == ("Retitled by a colleague", "unread")
+
+
 def test_revalidation_skips_records_that_changed_upstream(api: Api, alice: Caller) -> None:
     api.books["3"]["title"] = "Changed meanwhile"
     del api.books["8"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from analysis import sessions
+from analysis import memory_copies, sessions
 from analysis.ingest import ingest
 from analysis.models import Finding, IngestedRecord
 from analysis.operations import IngestRecords
@@ -59,6 +60,23 @@ def test_making_a_memory_private_removes_it_from_analyses_of_others(
     assert not Finding.objects.filter(session=sessions.get_session(bob, "b"), finding__contains="margin").exists()
 
 
+@pytest.mark.parametrize("change", ["share", "erase"])
+def test_an_ingest_during_the_change_keeps_no_copy(
+    alice: Caller, bob: Caller, copied: MemoryRecord, django_capture_on_commit_callbacks: Any, change: str
+) -> None:
+    IngestedRecord.objects.all().delete()
+    operations: dict[str, Callable[[], object]] = {
+        "share": lambda: memory_copies.drop_unreadable_copies([copied.pk]),
+        "erase": lambda: memory_copies.erase_copies(copied.pk),
+    }
+    with django_capture_on_commit_callbacks(execute=True):
+        operations[change]()
+        ingest(bob, IngestRecords(analysis_id="b", model="memory", ingest_all=True))  # its transaction began before
+        assert SECRET in copies(bob)
+        MemoryRecord.objects.filter(pk=copied.pk).update(visibility="private")
+    assert SECRET not in copies(bob)
+
+
 def test_moving_ownership_removes_copies_of_the_previous_owner(
     alice: Caller, bob: Caller, olga: Caller, ada: Caller, copied: MemoryRecord
 ) -> None:
@@ -67,6 +85,21 @@ def test_moving_ownership_removes_copies_of_the_previous_owner(
     assert SECRET in copies(alice)
     hand_overs.hand_over(ada, old=alice.email, new=olga.email)
     assert SECRET not in copies(alice)
+
+
+def test_a_hand_over_and_its_undo_give_nobody_copies_of_what_they_cannot_read(
+    alice: Caller, bob: Caller, bob_user: User, olga: Caller, olga_user: User, ada: Caller, copied: MemoryRecord
+) -> None:
+    services.share(alice, Share(record_id=copied.pk, visibility="persona"))
+    ingest(bob, IngestRecords(analysis_id="b", model="memory", ingest_all=True))
+    assert SECRET in copies(bob)
+    moved = people.offboard(ada, person=bob_user, to=olga.email)
+    assert SECRET not in copies(olga)
+    own = services.remember(olga, Remember(content="Olga’s own secret.", visibility="private")).record
+    ingest(olga, IngestRecords(analysis_id="b", model="memory", ingest_all=True))
+    assert own.content in copies(olga)
+    people.undo_offboarding(ada, person=bob_user, hand_over_id=moved.pk)
+    assert own.content not in copies(bob)
 
 
 def test_a_user_who_leaves_a_persona_keeps_no_copies(

@@ -17,6 +17,7 @@ from knowledge.catalog.interface import Catalog, Write, WriteRun
 from knowledge.changesets import approvals, rollback
 from knowledge.changesets.apply import Applied, get_changeset, preview, resume
 from knowledge.changesets.risk import in_words
+from knowledge.insights import queries
 from knowledge.models import ApprovalRule, Changeset, ChangesetState, Insight, InsightState
 from knowledge.operations import Apply
 from memories import services
@@ -76,6 +77,21 @@ def test_a_change_of_a_sensitive_tag_is_written_by_the_second_curator_only(
     assert snapshot() == before
     with pytest.raises(Conflict, match="does not wait"):
         approvals.approve(second, changeset_id=changeset.pk)
+
+
+def test_only_curators_see_a_changeset_that_is_not_published(
+    pii: Catalog, alice: Caller, bob: Caller, cora: Caller, second: Caller
+) -> None:
+    changeset = propose(alice, cora).changeset
+    for caller in (alice, bob):
+        assert list(queries.changesets(caller)) == []
+        with pytest.raises(NotFound):
+            get_changeset(caller, changeset.pk)
+    assert list(queries.changesets(second)) == [changeset]
+    approvals.approve(second, changeset_id=changeset.pk)
+    assert list(queries.changesets(bob)) == [changeset]
+    rollback.roll_back(cora, changeset_id=changeset.pk)
+    assert list(queries.changesets(bob)) == [changeset]
 
 
 def test_declined_and_withdrawn_changesets_set_their_insights_free(

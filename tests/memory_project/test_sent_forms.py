@@ -48,7 +48,7 @@ def test_a_form_sent_twice_is_carried_out_once(alice_user: User) -> None:
     first, second = client.post(page, form), client.post(page, form)
     assert (first.status_code, first["Location"]) == (second.status_code, second["Location"])
     assert alice_user.saved_views.count() == 1
-    assert "You sent this form twice" in body(client.get("/"))
+    assert "You submitted this form twice" in body(client.get("/"))
 
 
 @pytest.mark.django_db

@@ -11,9 +11,14 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from django.test import Client
 from django.urls import reverse
 
+from analysis.ingest import ingest
+from analysis.models import IngestedRecord
+from analysis.operations import IngestRecords
 from foundation.people.caller import Caller
 from foundation.people.models import Persona, PersonaMembership
 from foundation.people.permissions import build_caller
+from memories import services
+from memories.operations import Remember
 from memory_project.accounts import people, sign_in_links
 from memory_project.accounts.tokens import create_token
 from memory_project.models import ApiToken, CompanyGroup, CompanyIdentity, User
@@ -142,6 +147,18 @@ def test_groups_replace_only_what_groups_gave(
     alice_user.refresh_from_db()
     assert (personas_of(alice_user), alice_user.is_superuser, alice_user.is_staff) == (["supply"], False, False)
     assert people.rights_of(alice_user) == []
+
+
+def test_an_admin_of_the_company_s_groups_keeps_no_copies_after_leaving_them(
+    issuer: FakeIssuer, groups: dict[str, CompanyGroup], alice_user: User, bob: Caller
+) -> None:
+    secret = services.remember(bob, Remember(content="The margin is private.", visibility="private")).record
+    sign_in(issuer, {**ALICE, "groups": ["analysts", "admins"]})
+    admin = build_caller(User.objects.get(pk=alice_user.pk), channel="test")
+    ingest(admin, IngestRecords(analysis_id="all", model="memory", ingest_all=True))
+    assert IngestedRecord.objects.filter(record_id=secret.pk.hex).exists()
+    sign_in(issuer, {**ALICE, "groups": ["analysts"]})
+    assert not IngestedRecord.objects.filter(record_id=secret.pk.hex).exists()
 
 
 def test_without_a_mapped_group_the_account_ends(
