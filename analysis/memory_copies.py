@@ -24,7 +24,7 @@ def erase_copies(record_id: UUID) -> dict[str, int]:
 
     An ingest still reads the memory until the erasure is committed, so copies are looked for again afterwards.
     """
-    transaction.on_commit(partial(_erase_copies, record_id))
+    transaction.on_commit(partial(_erase_copies, record_id), robust=True)
     copies, summaries = _erase_copies(record_id)
     return {"ingested records": copies, "page summaries": summaries}
 
@@ -36,7 +36,7 @@ def _erase_copies(record_id: UUID) -> tuple[int, int]:
 
 def drop_unreadable_copies(record_ids: Sequence[UUID]) -> None:
     """Delete copies of these memories from the sessions of users who may no longer read the memories."""
-    transaction.on_commit(partial(_drop_unreadable_copies, record_ids))
+    transaction.on_commit(partial(_drop_unreadable_copies, record_ids), robust=True)
     _drop_unreadable_copies(record_ids)
 
 

@@ -112,8 +112,8 @@ class KnowledgeMemoryExtension(MemoryExtension):
         verdicts = Settlement.objects.filter(at__gt=since, undone_at=None)
         return {
             "was waived for what is derived from it since": CaveatWaiver.objects.filter(at__gt=since),
-            "was decided about in a contradiction since": verdicts.annotate(record=F("first"), record_id=F("first_id")),
-            "was decided about beside another memory since": verdicts.filter(second__isnull=False).annotate(
+            "a contradiction with it was decided since": verdicts.annotate(record=F("first"), record_id=F("first_id")),
+            "a contradiction with another memory was decided since": verdicts.filter(second__isnull=False).annotate(
                 record=F("second"), record_id=F("second_id")
             ),
         }

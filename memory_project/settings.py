@@ -184,7 +184,7 @@ DATABASE_REPLICA_URL = env.text("DATABASE_REPLICA_URL")
 # seconds that the replica may be behind; if it is further behind, the primary is read
 DATABASE_REPLICA_MAX_LAG_S = env.number("DATABASE_REPLICA_MAX_LAG_S", 10.0, 0.1, 3_600.0)
 
-# seconds for which a web process remembers whose an MCP token is; a change or a revocation takes effect at once,
+# seconds for which a web process remembers who owns an MCP token; a change or a revocation takes effect at once,
 # because the database tells every process, and while it can't, nothing is kept; 0: looked up by each call
 TOKEN_CACHE_S = env.number("TOKEN_CACHE_S", 5, 0, 60)
 

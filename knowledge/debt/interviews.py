@@ -201,8 +201,9 @@ def undo(caller: Caller, operation: UndoAnswer) -> InterviewQuestion:
 
 def _take_back_passed(caller: Caller, question: InterviewQuestion) -> None:
     same = InterviewQuestion.objects.filter(urn=question.urn, reason=question.reason, asked_by=caller.email)
-    # What the caller had asked others before stays.
-    closing.close_all(same.filter(created_at__gte=question.decided_at).exclude(owner=caller.email))
+    # The first one since then. What the caller has asked others before or later stays.
+    passed_on = same.filter(created_at__gte=question.decided_at).exclude(owner=caller.email).order_by("created_at")
+    closing.close_all(InterviewQuestion.objects.filter(pk__in=passed_on.values("pk")[:1]))
 
 
 def _withdraw(caller: Caller, record: MemoryRecord) -> None:

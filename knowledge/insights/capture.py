@@ -74,7 +74,7 @@ def capture(caller: Caller, operation: Capture) -> Captured:
         assignment.assign(insight)
         insight.save(force_insert=True)
         if origin.place and not operation.insight_text:  # what the text repeats, the insight repeats, too
-            quotations.hand_on_quotations(origin.place, origin.row, record)
+            quotations.copy_quotations(origin.place, origin.row, record)
         events.announce(events.CAPTURED, insight, by=caller.email, to=[])
 
     stored = services.store(caller, fact, find_existing=find_existing, after_save=save_insight)

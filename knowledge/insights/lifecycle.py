@@ -249,6 +249,8 @@ def mark_applied(caller: Caller, changeset: Changeset) -> tuple[int, list[str]]:
         for insight in bound:
             old = _lock_replaced(insight)  # before its correction, as everywhere
             _lock_with_record(insight)
+            if (insight.changeset_id, insight.state) != (changeset.pk, InsightState.APPROVED):
+                continue
             insight.state = InsightState.APPLIED
             insight.applied_by = caller.email
             insight.applied_at = timezone.now()
@@ -283,6 +285,8 @@ def return_to_review(caller: Caller, changeset: Changeset) -> int:
         for insight in bound:
             old = correction_chains.lock_predecessor(insight.pk)
             _lock_with_record(insight)
+            if insight.changeset_id != changeset.pk:
+                continue
             correction_chains.undo_supersede(caller, record=insight.record, old=old)
             if old is not None:
                 relinked = Insight.objects.filter(replaces=insight.pk, record__supersedes=old)

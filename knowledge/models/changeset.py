@@ -23,9 +23,6 @@ class ChangesetState(models.TextChoices):
     DECLINED = "declined", gettext_lazy("Declined")
 
 
-PUBLISHED = (ChangesetState.APPLIED, ChangesetState.ROLLED_BACK)
-
-
 class ChangeOutcome(models.TextChoices):
     PLANNED = "planned", gettext_lazy("Planned")
     SENDING = (
@@ -41,18 +38,25 @@ class ChangeOutcome(models.TextChoices):
     KEPT = "kept", gettext_lazy("Kept for other insights")  # rolled back, but another changeset rests on the same value
 
 
+UNWRITTEN = (ChangeOutcome.PLANNED, ChangeOutcome.SENDING, ChangeOutcome.FAILED)
+
+
 class ChangesetQuerySet(models.QuerySet["Changeset"]):
     def visible_to(self, caller: Caller) -> ChangesetQuerySet:
         """Filter to changesets that the caller may see.
 
         An insight of the changeset, or a memory that such an insight replaces, must belong to a persona of the caller.
-        Others than curators see only what has been published: until then, a changeset repeats texts that may be
-        private. Admins see all changesets.
+        Others than curators see only those that were written completely: until then, a changeset repeats texts that may
+        be private. Admins see all changesets.
         """
         if caller.is_admin:
             return self
         rows = self.filter(personas__overlap=sorted(caller.personas))
-        return rows if caller.is_curator else rows.filter(state__in=PUBLISHED)
+        if caller.is_curator:
+            return rows
+        unwritten = Change.objects.filter(changeset=models.OuterRef("pk"), outcome__in=UNWRITTEN)
+        rolled_back = Q(state=ChangesetState.ROLLED_BACK) & ~models.Exists(unwritten)
+        return rows.filter(Q(state=ChangesetState.APPLIED) | rolled_back)
 
 
 class Changeset(models.Model):
@@ -109,10 +113,6 @@ class Changeset(models.Model):
         _, _, inner = self.entity_urn.partition(",")
         name = inner.partition(",")[0] or self.entity_urn.rpartition(":")[2] or "document"
         return f"{self.created_at:%Y-%m-%d %H:%M} {name}"
-
-    @property
-    def is_published(self) -> bool:
-        return self.state in PUBLISHED
 
     @property
     def run_id(self) -> str:

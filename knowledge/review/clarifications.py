@@ -146,4 +146,4 @@ def forget_assignee(email: str, pseudonym: str) -> None:
     Insight.objects.filter(assignee=email).update(assignee="")
     Decision.objects.filter(notes=_handed_to(email)).update(notes=_handed_to(pseudonym))
     for decision in Decision.objects.filter(before__assignee=email):
-        Decision.objects.filter(pk=decision.pk).update(before=decision.before | {"assignee": pseudonym})
+        Decision.objects.filter(pk=decision.pk).update(before=decision.before | {"assignee": ""})

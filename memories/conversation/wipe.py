@@ -39,7 +39,7 @@ from memories.retrieval import term_changes
 from memories.writing.correction_chains import locked_with_predecessor
 from memories.writing.erasure import erase_locked
 from memories.writing.feedback import MARKED
-from memories.writing.hand_overs import conversation_suffix
+from memories.writing.hand_overs import conversation_suffix, renamed_conversation
 from memories.writing.text_places import MEMORIES
 
 CONFIRMATION_TIME = timedelta(hours=24)  # in which a person can confirm a wipe that an agent has prepared
@@ -178,7 +178,7 @@ def _rename_in_texts(email: str, pseudonym: str) -> None:
         MemoryRecord.objects.filter(conversation_id__endswith=suffix).values_list("conversation_id", flat=True)
     ):
         rows = MemoryRecord.objects.filter(conversation_id=conversation)
-        rows.update(conversation_id=conversation.removesuffix(suffix) + conversation_suffix(pseudonym))
+        rows.update(conversation_id=renamed_conversation(conversation.removesuffix(suffix), pseudonym))
 
 
 def _erase(user: Caller, record_id: uuid.UUID) -> int:

@@ -111,8 +111,14 @@ def find_plain(record: MemoryRecord) -> MemoryRecord | None:
 
 
 def plain_twin(record: MemoryRecord) -> MemoryRecord | None:
-    """Return another active or stale fact that has the text, owner and persona of a memory. None for a proposal."""
-    return None if proposals([record.pk]) else find_duplicate(record)
+    """Return another active or stale fact that has the text, owner and persona of a memory. None for a proposal.
+
+    The text is locked as by `lock_same_text`.
+    """
+    if proposals([record.pk]):
+        return None
+    _lock_texts(record.created_by, [record.content])
+    return find_duplicate(record)
 
 
 def _same_text(record: MemoryRecord, persona: str) -> tuple[list[MemoryRecord], dict[UUID, bool]]:

@@ -116,7 +116,9 @@ def undo_hand_over(caller: Caller, *, hand_over_id: UUID | str) -> dict[str, int
         counts = {"memories": _take_back_memories(caller, row)}
         _restore_duplicates(caller, row)
         for conversation in row.moved["conversations"]:
-            renamed = MemoryRecord.objects.filter(created_by=old, conversation_id=_renamed(conversation, old))
+            renamed = MemoryRecord.objects.filter(
+                created_by=old, conversation_id=renamed_conversation(conversation, old)
+            )
             renamed.update(conversation_id=conversation)
         for model, owned in handed_over():
             kind = owned.handed_over_as
@@ -270,17 +272,17 @@ def _rename_conversations(old: str, new: str) -> list[str]:
         conversations = sorted(conversation for (conversation,) in cursor.fetchall())
     for conversation in conversations:
         own = MemoryRecord.objects.filter(created_by=old, conversation_id=conversation)
-        own.update(conversation_id=_renamed(conversation, old))
+        own.update(conversation_id=renamed_conversation(conversation, old))
     return conversations
 
 
-def _renamed(conversation: str, owner: str) -> str:
+def renamed_conversation(conversation: str, owner: str) -> str:
     suffix = conversation_suffix(owner)
     return conversation[: 200 - len(suffix)] + suffix
 
 
 def conversation_suffix(owner: str) -> str:
-    """Return what the name of a conversation has at its end that its heir had already a conversation of that name."""
+    """Return the ending that tells a handed-over conversation from one of the heir with the same name."""
     return f" of {owner}"[:100]
 
 

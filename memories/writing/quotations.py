@@ -24,7 +24,7 @@ def save_quotations(record_ids: Iterable[UUID], place: str, row: object, *, whol
     )
 
 
-def hand_on_quotations(place: str, row: object, record: MemoryRecord) -> None:
+def copy_quotations(place: str, row: object, record: MemoryRecord) -> None:
     """Store that a memory has the text of a row, and with it what that row took from other memories."""
     quoted = Quotation.objects.filter(place=place, row=_key(row)).values_list("record_id", flat=True)
     save_quotations(list(quoted), MEMORIES, record.pk, whole=True)

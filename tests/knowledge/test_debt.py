@@ -310,15 +310,20 @@ def test_a_passed_question_is_asked_of_the_other_and_taken_back_with_an_undo(
     assert not Notification.objects.filter(kind="interviewed", person__email=bob.email).exists()
 
 
-def test_the_undo_of_a_pass_keeps_what_the_person_had_asked_others_before(
-    alice: Caller, bob: Caller, cora: Caller
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_undo_of_a_pass_keeps_what_the_person_has_asked_others(
+    alice: Caller, bob: Caller, cora: Caller, is_first: bool
 ) -> None:
     for caller in (alice, bob, cora):
         remember(caller, f"{caller.email} says that orders from Bern are late.", ORDERS)
     compute()
-    (of_bob,) = ask(cora, person=bob.email, entity_urn=ORDERS)
     (own,) = ask(cora)
+    if is_first:
+        ask(cora, person=bob.email, entity_urn=ORDERS)
     interviews.pass_over(cora, PassOver(question_id=own.pk, because="pass", to=alice.email))
+    if not is_first:
+        ask(cora, person=bob.email, entity_urn=ORDERS)
+    (of_bob,) = questions.open_questions(bob)
     interviews.undo(cora, UndoAnswer(question_id=own.pk))
     assert [row.pk for row in questions.open_questions(bob)] == [of_bob.pk]
     assert not questions.open_questions(alice).exists()

@@ -92,6 +92,8 @@ def test_only_curators_see_a_changeset_that_is_not_published(
     assert list(queries.changesets(bob)) == [changeset]
     rollback.roll_back(cora, changeset_id=changeset.pk)
     assert list(queries.changesets(bob)) == [changeset]
+    changeset.changes.update(outcome="failed")  # as if it had been rolled back after a part was written
+    assert list(queries.changesets(bob)) == []
 
 
 def test_declined_and_withdrawn_changesets_set_their_insights_free(

@@ -68,13 +68,13 @@ def test_a_value_that_others_write_during_the_rollback_is_not_overwritten(
     applied = apply(alice, cora, CASES["update_description"], CASES["add_tag"])
     save_outcome = delivery.save_outcome
 
-    def note_and_interfere(row: Change, outcome: ChangeOutcome, error: str = "") -> None:
+    def save_and_interfere(row: Change, outcome: ChangeOutcome, error: str = "") -> None:
         if outcome == ChangeOutcome.REVERTED:  # the tag, which is undone first
             write = Write(ORDERS, "editableDatasetProperties", ("description",), "add", "Mine now.")
             lived_in.write(write, WriteRun("ui", "x"))
         save_outcome(row, outcome, error)
 
-    monkeypatch.setattr(rollback, "save_outcome", note_and_interfere)
+    monkeypatch.setattr(rollback, "save_outcome", save_and_interfere)
     result = rollback.roll_back(cora, changeset_id=applied.changeset.pk)
     assert "Mine now." in snapshot()
     assert TAG not in snapshot()

@@ -305,7 +305,7 @@ def test_the_undo_of_an_import_keeps_a_memory_that_a_verdict_relies_on(alice: Ca
     states = dict(MemoryRecord.objects.values_list("content", "status"))
     assert states == {own.content: "archived", imported.content: "active", "The till closes at seven.": "archived"}
     row = created.rows.get(reference=imported.pk.hex)
-    assert row.reason == "stays: was decided about beside another memory since"
+    assert row.reason == "stays: a contradiction with another memory was decided since"
 
 
 def test_what_a_failed_import_has_stored_can_be_undone(alice: Caller) -> None:

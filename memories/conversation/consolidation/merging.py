@@ -19,6 +19,7 @@ from memories.models import MemoryRevision, Status
 from memories.models.record import readable_by
 from memories.operations import Forget, Supersede
 from memories.writing import quotations
+from memories.writing.revision import last_revision
 from memories.writing.seen import memory_versions, unchanged
 from memories.writing.text_places import MEMORIES
 from memories.writing.undo import undo as undo_change
@@ -75,8 +76,7 @@ def accept(caller: Caller, *, proposal_id: UUID, seen: str = "") -> MergeProposa
             )
             quotations.save_quotations([proposal.target_id, proposal.record_id], MEMORIES, merged.record.pk, whole=True)
             proposal.correction_id = merged.record.pk
-        proposal.decided_at = timezone.now()  # after the changes: an undo takes back none that is later
-        proposal.save(update_fields=["correction_id", "decided_at"])
+            proposal.save(update_fields=["correction_id"])
     return proposal
 
 
@@ -111,8 +111,16 @@ def _undo_merge(caller: Caller, proposal: MergeProposal) -> None:
     if not is_as_merged:
         raise Conflict(gettext("can't be undone: the older memory has changed since"), field="id")
     if proposal.correction_id:
-        undo_change(caller, record_id=proposal.target_id, change="supersede", until=proposal.decided_at)
-    undo_change(caller, record_id=proposal.record_id, change="forget", until=proposal.decided_at)
+        _undo_own_change(caller, proposal.target_id, "supersede")
+    _undo_own_change(caller, proposal.record_id, "forget")
+
+
+def _undo_own_change(caller: Caller, record_id: UUID, change: str) -> None:
+    """Undo what a merge has done with a memory. Raises Conflict if that is not its last change."""
+    merge = last_revision(record_id, change=change, reason=REASON)
+    if merge is None:
+        raise Conflict(gettext("was changed since then and can no longer be undone"), field="id")
+    undo_change(caller, record_id=record_id, change=change, revision=merge.pk)
 
 
 def _proposal(caller: Caller, proposal_id: UUID) -> MergeProposal:

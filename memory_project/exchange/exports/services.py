@@ -197,7 +197,7 @@ def _delete_now_and_after_commit(exports: QuerySet[Export], record_ids: Sequence
     An export that begins during the transaction still sees the memories as they were, so it is looked at afterwards.
     """
     delete = partial(_delete_containing, exports, record_ids, reason)
-    transaction.on_commit(delete)
+    transaction.on_commit(delete, robust=True)
     return delete()
 
 

@@ -144,9 +144,9 @@ def _stated(staged: Import, row: ImportRow) -> set[str]:
 
 
 def _correct_one(caller: Caller, staged: Import, row: ImportRow) -> TakeOverOutcome:
-    given = _operation(staged, row).values()
-    values = {name: given[name] for name in _stated(staged, row) if name in given}
     try:
+        given = _operation(staged, row).values()  # refused if the memory was erased since, and its text with it
+        values = {name: given[name] for name in _stated(staged, row) if name in given}
         with transaction.atomic():
             operation = Supersede.read({"record_id": row.existing, **values, "reason": f"import of {staged.file_name}"})
             record = services.supersede(caller, operation).record

@@ -349,12 +349,12 @@ def _forget(context: SyncContext, item: SubscriptionItem) -> None:
 
 def forget_all(caller: Caller, subscription: Subscription) -> int:
     """Forget the memories of a subscription that nobody has changed. Return their number."""
-    run = SyncContext(caller, subscription, "")
+    context = SyncContext(caller, subscription, "")
     kept = subscription.items.filter(is_ours=True, record__status__in=IN_USE)
     count = 0
     for item in kept.select_related("record").defer("record__search"):
         if item.record is not None and digest(item.record.content) == item.text_digest:
-            _forget(run, item)
+            _forget(context, item)
             count += 1
     return count
 
