@@ -69,10 +69,7 @@ def undo(
         if record is None:
             raise NotFound(gettext("no such memory"), field="id")
         last = last_revision(record.pk)
-        is_other = last is not None and (
-            (revision is not None and last.pk != revision) or (until is not None and last.valid_to > until)
-        )
-        if last is None or is_other or last.change != change or change not in UNDOABLE:
+        if last is None or not _is_meant(last, change, revision, until):
             raise Conflict(
                 gettext("was changed since then and can no longer be undone; its history has the earlier text"),
                 field="id",
@@ -101,6 +98,15 @@ def undo(
         else:
             _restore_predecessor(caller, record, old, last)
     return with_current_status(record)
+
+
+def _is_meant(last: MemoryRevision, change: str, revision: int | None, until: datetime | None) -> bool:
+    """Return whether the last change of a memory is the one that the caller of `undo` means."""
+    if last.change != change or change not in UNDOABLE:
+        return False
+    if revision is not None and last.pk != revision:
+        return False
+    return until is None or last.valid_to <= until
 
 
 @identity.service("correction_chains")
