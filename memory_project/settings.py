@@ -523,6 +523,7 @@ RECALL_DISTANT_SCORE = env.number("RECALL_DISTANT_SCORE", 0.12, 0.0, 10.0)
 RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 4_000, 0, 1_000_000)
 # age in days at which an insight that waits for review is overdue; assignment rules may set another
 REVIEW_TARGET_DAYS = env.number("REVIEW_TARGET_DAYS", 7, 1, 365)
+UNDO_OFFERED_S = env.number("UNDO_OFFERED_S", 10, 3, 600)  # seconds for which the next page offers to undo a decision
 NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)  # minimum cosine of a near-duplicate
 # ask each agent connection that has the toolset `reports` once a day, after a recall, which memories it used
 FEEDBACK_REQUEST = env.boolean("FEEDBACK_REQUEST", True)

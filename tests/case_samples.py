@@ -130,7 +130,7 @@ def same_words(person: Caller, colleague: Caller) -> list[str]:
 
 def upstream_tools(person: Caller, colleague: Caller) -> list[str]:
     DeclaredUpstream.objects.create(name="inbox", declaration='url = "https://mcp.example.com/mcp"')
-    registry.refreshed()
+    registry.refreshed(at_once=True)
     offered = [{"name": f"tool_{n}", "description": f"Returns the rows of shop {n}."} for n in range(COUNT)]
     pins.record_listing("inbox", offered, reviews_all=True)
     with identity.service("gateway"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -62,7 +63,9 @@ class PgBouncer:
                 time.sleep(0.02)
 
     def stop(self) -> None:
-        self.process.terminate()
+        self.process.send_signal(
+            signal.SIGQUIT
+        )  # at once: for SIGTERM, later versions wait until all clients have left
         self.process.wait(30)
 
 

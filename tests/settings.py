@@ -23,6 +23,7 @@ if not DATABASE_URL:  # noqa: F405
     DATABASES["default"]["IDENTITY_ROLE"] = APPLICATION  # noqa: F405
 # a test's threads end with it, and their connections must end too
 DATABASES["default"]["CONN_MAX_AGE"] = 0  # noqa: F405
+DATABASES["default"]["OPTIONS"]["connect_timeout"] = 60  # the machine may be busy  # noqa: F405
 # a fast hash, because tests sign in hundreds of times
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES = {

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
 
 
@@ -15,7 +16,6 @@ class LastDecision:
     """The place of one kind of page in the session of a person."""
 
     key: str  # of the session
-    offered_s: int = 10  # seconds for which a page offers to undo it
 
     def keep(self, request: HttpRequest, message: str, **values: Any) -> None:
         request.session[self.key] = {**values, "message": message, "at": time.time()}
@@ -23,7 +23,7 @@ class LastDecision:
     def offered(self, request: HttpRequest) -> Mapping[str, Any] | None:
         """Return the decision with the `seconds` for which it is still offered. None after these."""
         last = self.stored(request)
-        seconds = self.offered_s - (time.time() - last.get("at", 0))
+        seconds = settings.UNDO_OFFERED_S - (time.time() - last.get("at", 0))
         return {**last, "seconds": max(round(seconds), 1)} if seconds > 0 else None
 
     def stored(self, request: HttpRequest) -> Mapping[str, Any]:

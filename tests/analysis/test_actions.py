@@ -291,13 +291,14 @@ def test_a_resume_after_a_kill_repeats_no_request(api: Api, alice: Caller, actio
     """Kill the process during its requests. A record that others changed meanwhile keeps the outcome unknown."""
     started: list[str] = []
     api.on_write = started.append
-    api.delay_s = 0.15
+    api.delay_s = 0.4
     name = str(connection.settings_dict["NAME"])
     process = subprocess.Popen([sys.executable, "-c", KILLED, name, action], env=dict(os.environ))
     assert until(lambda: len(started) >= 7 or process.poll() is not None)
     process.send_signal(signal.SIGKILL)
     process.wait()
     time.sleep(0.4)  # requests in flight arrive
+    assert until(lambda: api.at_once == 0)
     api.delay_s = 0
     row = Action.objects.get()
     assert action_execution.outcomes(row).get("sending", 0) > 0

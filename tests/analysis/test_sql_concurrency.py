@@ -22,13 +22,14 @@ from django.db import connections
 from analysis.mcp_tools import query_sql
 from analysis.models import DeclaredSource
 from analysis.sources.interface import UpstreamFailed
-from analysis.sql import engines, execute
+from analysis.sql import engines, execute, processes
 from analysis.sql.declaration import SqlSource, parse
 from analysis.sql.engines import DuckDB
 from analysis.sql.values import Bounds
 from foundation.operations.errors import DomainError, LimitReached
 from foundation.people.caller import Caller
 from foundation.work import progress
+from tests.other_processes import WITHIN_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="open files are found in /proc")
@@ -43,6 +44,11 @@ else:
     print("writing", flush=True)
     sys.stdin.read()
 """
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "WAIT_S", WITHIN_S)
 
 
 def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -125,7 +131,7 @@ def test_failed_statements_do_not_affect_others(
     alice: Caller, bob: Caller, warehouse: DeclaredSource, settings: Any
 ) -> None:
     settings.ANALYSIS_SQL_MEMORY_MB, settings.ANALYSIS_SQL_DISK_MB, settings.ANALYSIS_SQL_PROCESSES = 64, 1, 6
-    DeclaredSource.objects.update(declaration=warehouse.declaration + "timeout_s = 60\n")
+    DeclaredSource.objects.update(declaration=warehouse.declaration + "timeout_s = 600\n")
     hog = "SELECT max(b) FROM (SELECT row_number() OVER (ORDER BY hash(range)) b FROM range(20000000))"
     responses = at_once(
         [lambda: rows(alice, hog), lambda: rows(alice, "SELECT 1 FROM nowhere"), lambda: rows(alice, hog)]

@@ -115,7 +115,9 @@ def test_a_failing_store_is_an_upstream_error_without_credentials_and_addresses(
 ) -> None:
     handler.answer = answer
     if "within 1 s" in message:
-        DeclaredSource.objects.update(declaration=DeclaredSource.objects.get().declaration.replace("60", "1"))
+        DeclaredSource.objects.update(
+            declaration=DeclaredSource.objects.get().declaration.replace("timeout_s = 60", "timeout_s = 1")
+        )
     with pytest.raises(UpstreamFailed, match=message) as raised:
         object_list(alice)
     assert raised.value.code == "upstream"

@@ -33,8 +33,9 @@ def prepared_home(content: Content) -> Iterator[tuple[Path, int]]:
 
     Nothing runs in it.
     """
+    original = _original(content)  # this takes a while, in which others could take the port
     with folder_and_port() as (home, port):
-        _copy(_original(content), home)
+        _copy(original, home)
         yield home, port
 
 

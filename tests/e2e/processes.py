@@ -22,8 +22,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def folder_and_port() -> Iterator[tuple[Path, int]]:
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        yield Path(folder), free_port()
-        EmbeddedPostgres(Path(folder)).stop()
+        try:
+            yield Path(folder), free_port()
+        finally:
+            EmbeddedPostgres(Path(folder)).stop()
 
 
 def command(*arguments: str) -> list[str]:
@@ -32,11 +34,15 @@ def command(*arguments: str) -> list[str]:
 
 def environment(home: Path, port: int, **changed: str) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if name != "DATABASE_POOL_SIZE"}
-    settings = {"COMMONPLACE_HOME": str(home), "COMMONPLACE_PORT": str(port), "EMBEDDING_PROVIDER": "deterministic"}
+    settings = {
+        "COMMONPLACE_HOME": str(home), "COMMONPLACE_PORT": str(port), "EMBEDDING_PROVIDER": "deterministic",
+        "UNDO_OFFERED_S": "120",  # a test undoes what it decided, however slow the machine is
+    }  # fmt: skip
     return {**inherited, **settings, **changed, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
 
 
-START_WITHIN_S = 240  # on a busy machine; a quiet one needs 15 s
+START_WITHIN_S = 600  # on a busy machine; a quiet one needs 15 s
+COMMAND_WITHIN_S = 600  # for a command that ends by itself, such as a backup
 STOP_WITHIN_S = 120  # `up` gives each of its processes 40 s
 
 

@@ -16,6 +16,8 @@ def test_the_browsable_api_reads_and_writes(sign_in: Callable[..., Any]) -> None
     page.goto("/api/v1/memories/?limit=2&created_by=sam@fernhill.example")
     page.click("text=Next page")
     page.locator("#answer pre a").first.click()
+    page.wait_for_selector("#body-patch")
+    page.wait_for_load_state()
     page.fill("#body-patch", '{"tags": ["tried"]}')
     page.click("button:has-text('PATCH')")
     page.wait_for_selector("#answer:has-text('PATCH'):has-text('200 OK'):has-text('tried')")

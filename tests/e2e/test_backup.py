@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.prepared_homes import prepared_home
-from tests.e2e.processes import ROOT, command, environment, folder_and_port
+from tests.e2e.processes import COMMAND_WITHIN_S, ROOT, command, environment, folder_and_port
 
 SECRET = "The margin of the north region is 4.2 percent."
 FACT = "Orders come twice a day."
@@ -29,7 +29,12 @@ def empty() -> Iterator[Path]:
 
 def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(*arguments), env=environment(home, 8000), cwd=ROOT, capture_output=True, text=True, timeout=300
+        command(*arguments),
+        env=environment(home, 8000),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_WITHIN_S,
     )
 
 

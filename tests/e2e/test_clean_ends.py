@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -80,22 +81,55 @@ def test_stdio_ends_cleanly_at_every_moment(settings_of_process: dict[str, str],
         assert "Traceback" not in errors.read_text(), errors.read_text()
 
 
+@contextmanager
+def server(given: dict[str, str], errors: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a server, with its errors in a file. If it has not ended by itself, it is killed with its children."""
+    with errors.open("w") as stderr:
+        process = subprocess.Popen(
+            command(*arguments), env=given, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=stderr, process_group=0
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 @pytest.mark.parametrize("name", ["serve", "qcluster"])
 def test_a_server_ends_cleanly_at_every_moment(settings_of_process: dict[str, str], tmp_path: Path, name: str) -> None:
     errors = tmp_path / "errors"
     for moment in (2.0, 4.0):
-        with errors.open("w") as stderr:
-            process = subprocess.Popen(
-                command(name), env=settings_of_process, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=stderr,
-                process_group=0,
-            )  # fmt: skip
-        time.sleep(moment)
-        process.terminate()
-        try:
+        with server(settings_of_process, errors, name) as process:
+            time.sleep(moment)
+            process.terminate()
             code = process.wait(STOP_WITHIN_S)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
         assert code in (0, -signal.SIGTERM), f"{name} after {moment} s: {code}\n{errors.read_text()}"
         assert "terminate called" not in errors.read_text()
         assert "Traceback" not in errors.read_text(), errors.read_text()
+
+
+# The signal arrives while the worker forks its first process, when django-q can't stop it yet.
+SIGNAL_DURING_FORK = """
+import os
+import signal
+from multiprocessing.process import BaseProcess
+from django.core.management import call_command
+
+start, main = BaseProcess.start, os.getpid()
+
+def interrupted_start(self):
+    if os.getpid() == main:
+        os.kill(main, signal.SIGTERM)
+    start(self)
+
+BaseProcess.start = interrupted_start
+call_command("qcluster")
+"""
+
+
+def test_a_worker_stops_if_it_is_asked_to_while_it_starts(settings_of_process: dict[str, str], tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    with server(settings_of_process, errors, "shell", "--no-imports", "-c", SIGNAL_DURING_FORK) as process:
+        code = process.wait(STOP_WITHIN_S)
+    assert code == 0, errors.read_text()
+    assert "Traceback" not in errors.read_text(), errors.read_text()

@@ -61,6 +61,7 @@ def test_a_draft_lives_until_it_is_sent_discarded_or_the_person_signs_out(sign_i
     page.fill("#id_content", "short")
     page.click("button.primary")
     page.wait_for_selector(".errorlist")  # refused by the server: the draft stays
+    page.wait_for_load_state()
     page.fill("#id_content", TYPED)
     page.goto("/memories/new/")
     expect(page.locator(".draft-offer")).to_contain_text(TYPED)

@@ -285,6 +285,7 @@ def test_approved_insights_are_applied_together_after_one_preview(sign_in: SignI
     page.wait_for_load_state()
     page.keyboard.press("u")
     page.wait_for_selector("text=/Rolled back/i", timeout=WORKER_WITHIN)
+    page.wait_for_selector(f"text=/{entry_count} of {entry_count} done/", timeout=WORKER_WITHIN)
 
 
 def test_times_are_in_the_time_zone_of_the_browser(sign_in: SignIn) -> None:

@@ -16,7 +16,7 @@ from foundation.database.models import Lease
 from foundation.operations.errors import Conflict
 from memories.models import Purpose
 from memories.retrieval import indexing
-from tests.other_processes import PK, OtherProcess
+from tests.other_processes import PK, OtherProcess, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BUSY = Conflict("busy")
@@ -62,7 +62,7 @@ def test_the_end_of_a_holder_with_a_session_is_noticed_at_once(other: OtherProce
     assert other.takes()
     assert is_locked("work", PK)
     other.is_killed()
-    assert not is_locked("work", PK)
+    assert until(lambda: not is_locked("work", PK))
     with exclusive("work", PK, BUSY):
         pass
 

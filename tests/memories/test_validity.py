@@ -108,12 +108,12 @@ def test_as_of_sees_what_was_valid_then(alice: Caller) -> None:
 
 
 def test_a_date_is_the_whole_day_and_an_empty_text_removes_a_bound(alice: Caller) -> None:
-    record = remember(alice, valid_from="2026-11-20", valid_until=days(30).date().isoformat())
-    assert record.valid_from == datetime(2026, 11, 20, tzinfo=UTC)
+    record = remember(alice, valid_from="2025-11-20", valid_until=days(30).date().isoformat())
+    assert record.valid_from == datetime(2025, 11, 20, tzinfo=UTC)
     assert record.valid_until == datetime.combine(days(30).date(), datetime.max.time(), tzinfo=UTC)
     revise(alice, record, valid_until="")
     stored = MemoryRecord.objects.get(pk=record.pk)
-    assert [stored.valid_from, stored.valid_until is None] == [datetime(2026, 11, 20, tzinfo=UTC), True]
+    assert [stored.valid_from, stored.valid_until is None] == [datetime(2025, 11, 20, tzinfo=UTC), True]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from memory_project.web import admission, request_limits
 from memory_project.web.admission import STRANGERS_AT_ONCE, STRANGERS_WAITING, Arriving
 from memory_project.web.client_address import ClientAddress, sender_of
 from memory_project.web.strict_transport import StrictTransport
-from tests.other_processes import until
+from tests.other_processes import WITHIN_S, until
 
 # -- the queue ------------------------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ def test_a_sender_alone_has_all_its_turns_and_the_rest_waits() -> None:
 
 
 def test_while_another_sender_is_active_one_young_call_of_a_sender_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fair_queue, "YOUNG_S", 0.5)
+    monkeypatch.setattr(fair_queue, "YOUNG_S", 1.0)
     monkeypatch.setattr(fair_queue, "BUSY_S", 60.0)
 
     async def test() -> None:
@@ -80,7 +80,7 @@ def test_while_another_sender_is_active_one_young_call_of_a_sender_runs(monkeypa
         while started(flood) == [True, False, False, False]:
             await asyncio.sleep(0.01)  # until it is no longer young, for example because it waits for a warehouse
         assert started(flood) == [True, True, False, False]
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(1.1)
         assert started(flood) == [True, True, False, False]  # but no more than `at_once`
 
     in_loop(test)
@@ -252,6 +252,7 @@ def test_a_crowd_of_strangers_is_refused_and_leaves_people_alone(
 
     monkeypatch.setattr(get, hang)
     monkeypatch.setattr(admission, "STRANGER_TURN_S", 120.0)
+    monkeypatch.setattr(request_limits, "CROWDED_HEADERS_WITHIN_S", WITHIN_S)
     crowd = STRANGERS_AT_ONCE + STRANGERS_WAITING + 10
     with ThreadPoolExecutor(crowd) as pool:
         try:
@@ -355,6 +356,7 @@ def slow_hash(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
 
 
 def test_at_most_two_passwords_are_hashed_at_once(slow_hash: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(password_hashing, "MAX_WAIT_S", WITHIN_S)
     hasher = password_hashing.BoundedPBKDF2()
     with ThreadPoolExecutor(6) as pool:
         hashes = [pool.submit(hasher.encode, "password", "salt") for _ in range(6)]
@@ -370,10 +372,11 @@ def test_a_sign_in_that_would_wait_too_long_says_when_to_try_again(
     slow_hash: dict[str, Any], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.PASSWORD_HASHERS = ["memory_project.accounts.password_hashing.BoundedPBKDF2"]
-    monkeypatch.setattr(password_hashing, "MAX_WAIT_S", 0.05)
+    monkeypatch.setattr(password_hashing, "MAX_WAIT_S", WITHIN_S)
     with ThreadPoolExecutor(2) as pool:
         hashes = [pool.submit(password_hashing.BoundedPBKDF2().encode, "password", "salt") for _ in range(2)]
         assert until(lambda: slow_hash["running"] == 2)
+        monkeypatch.setattr(password_hashing, "MAX_WAIT_S", 0.05)
         form = {"username": "nobody@example.org", "password": "wrong", "next": "/insights/"}
         response = Client().post(reverse("sign-in"), form)
         slow_hash["release"].set()

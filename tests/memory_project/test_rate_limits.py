@@ -22,6 +22,13 @@ from tests.mcp_client import as_caller, over_http
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.fixture(autouse=True)
+def long_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no minute and no day end during a test."""
+    monkeypatch.setattr(rate_limits, "MINUTE", 366 * 86_400)
+    monkeypatch.setattr(rate_limits, "DAY", 366 * 86_400)
+
+
 def calls(caller: Caller, *arguments: dict[str, Any]) -> list[Any]:
     async def action(client: Any) -> Any:
         return [
@@ -40,7 +47,6 @@ def test_calls_are_neither_limited_nor_counted_without_a_limit(alice: Caller) ->
 def test_a_call_beyond_the_limit_is_rejected_with_the_time_to_wait(
     alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rate_limits, "MINUTE", 366 * rate_limits.DAY)  # so that no minute ends during the test
     limited = replace(alice, limits=(Limit("token 1", 2, None),))
     *good, refused = calls(limited, *[{"query": "x"}] * 3)
     assert not any(response.is_error for response in good)
@@ -60,7 +66,6 @@ def test_a_daily_limit_counts_only_writes(alice: Caller) -> None:
 def test_limits_of_a_token_count_rest_and_mcp_together(
     http: str, alice_user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rate_limits, "MINUTE", 366 * rate_limits.DAY)
     text = create_token(system_caller(), user=alice_user, name="test", calls_per_minute=4)[1]
     headers = {"authorization": f"Bearer {text}"}
     client = Client(headers=headers)
@@ -94,7 +99,6 @@ def test_daily_limits_count_writing_rest_requests(alice_user: User) -> None:
 
 
 def test_limits_count_resources_and_prompts(alice: Caller, fact: MemoryRecord, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate_limits, "MINUTE", 366 * rate_limits.DAY)
     limited = replace(alice, limits=(Limit("token 1", 2, None),))
 
     async def action(client: Any) -> None:

@@ -191,7 +191,7 @@ def test_curators_hear_of_the_end_of_what_stands_in_the_catalog(
 
 def test_a_file_keeps_the_validity_and_older_files_have_none(alice: Caller) -> None:
     memory = kinds()["memory"]
-    record = remember(alice, valid_until="2030-01-01")
+    record = remember(alice, valid_until="2060-01-01")
     (row,) = memory.read(memory.rows(owner=alice.email))  # type: ignore[arg-type]
     assert memory.parse(row)["valid_until"] == record.valid_until
     older = {key: value for key, value in row.items() if key not in ("valid_from", "valid_until", "valid_while")}

@@ -43,6 +43,7 @@ SOCKET_PATH_LIMIT = 100
 START_TIMEOUT_S = 60
 SETTLING_S = 15  # seconds that the child processes of a killed server have to release its shared memory
 LOCK_TIMEOUT_S = 10  # maximum number of seconds to wait for another process that starts or stops the server
+LEAVING_S = 2  # seconds in which PostgreSQL notices that a client has closed its connection
 FAILURE_VALID_S = 5  # seconds after a failed start in which no process tries again
 # folder of data and binaries if SYSTEM_USER runs the server but can't enter the home or the installed package
 SHARED_ROOT = Path("/var/lib/commonplace")
@@ -253,12 +254,21 @@ class EmbeddedPostgres:
         with self._lock():
             if not self.accepts_connections():
                 return False
-            if only_if_unused and self.count_clients():
+            if only_if_unused and not self._becomes_unused():
                 return False
             self._pg_ctl("stop", "-m", "fast")  # disconnects clients without loss of data
         return True
 
     # -- implementation ----------------------------------------------------------------------------------
+
+    def _becomes_unused(self) -> bool:
+        """Return whether no client is connected, or still is after some seconds: one that just left is counted, too."""
+        deadline = time.monotonic() + LEAVING_S
+        while self.count_clients():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+        return True
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:

@@ -259,7 +259,7 @@ def test_a_person_has_a_limited_number_of_waiting_calls(upstream: Declare, alice
 
     async def action(client: Any) -> Any:
         await listed(client)
-        calls = [client.call_tool("wh_wait", {"seconds": 0.5}) for _ in range(4)]
+        calls = [client.call_tool("wh_wait", {"seconds": 1.5}) for _ in range(4)]
         results = await asyncio.gather(*calls)
         return results, await client.call_tool("wh_run_query", {"sql": "SELECT 1"})
 
