@@ -11,10 +11,9 @@ from django.db import connection, transaction
 
 from analysis import operations, sessions
 from analysis.querying.filters import field_name
-from analysis.querying.query import QueryScope, documents, projected, require_fields, run, scope
-from analysis.sources import declared
+from analysis.querying.query import QueryScope, documents, projected, require_fields, run, scope_for
 from foundation.downloads.csv_lines import csv_line
-from foundation.operations.errors import Forbidden, Invalid, NotFound
+from foundation.operations.errors import Invalid, NotFound
 from foundation.people.caller import Caller
 
 MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
@@ -36,7 +35,7 @@ class AnalysisExport:
 def prepare(caller: Caller, operation: operations.Export) -> tuple[AnalysisExport, str]:
     """Return the export and its token. Only the caller can use the token, for VALID_S seconds."""
     session = sessions.get_session(caller, operation.analysis_id)
-    selection = scope(session, operation.model, operation.where)
+    selection = scope_for(caller, session, operation.model, operation.where)
     names = [field_name(name, "fields") for name in operation.fields]
     require_fields(selection, names, "fields")
     base, params = selection.sql()
@@ -64,10 +63,8 @@ def open_export(caller: Caller, token: str) -> AnalysisExport:
     session = sessions.by_key(caller, payload["session"])
     if session is None:
         raise NotFound("no such export of yours", field="export")
-    model = declared().get(payload["model"])
-    if model is not None and not model.is_readable_by(caller):
-        raise Forbidden(f"you may no longer read {model.name}", field="export")
-    return AnalysisExport(scope(session, payload["model"], payload["where"]), payload["format"], payload["fields"], 0)
+    selection = scope_for(caller, session, payload["model"], payload["where"])
+    return AnalysisExport(selection, payload["format"], payload["fields"], 0)
 
 
 def lines(export: AnalysisExport) -> Iterator[str]:

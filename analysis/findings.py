@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from uuid import UUID
@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from pgvector.django import CosineDistance
 
-from analysis import sessions
+from analysis import sessions, sources
 from analysis.models import Finding, FindingPassage, Session
 from analysis.operations import MAX_FINDING, FindingCategory, FindingText, StoreFindings, TopK
 from analysis.querying.page_summaries import Summary
@@ -118,11 +118,18 @@ def index(rows: Sequence[Finding]) -> str:
 SOURCE = indexing.passage_source("finding", Finding.objects.all, F("finding"), FindingPassage, "finding_id")
 
 
-def unexpired(session: Session) -> QuerySet[Finding]:
-    return Finding.objects.filter(session=session).filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()))
+def readable(caller: Caller, withheld: Collection[str]) -> QuerySet[Finding]:
+    """Return the findings of the caller's analyses that have not expired.
+
+    Summaries of pages of `withheld` models (sources.withheld_models) are left out.
+    """
+    unexpired = Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now())
+    is_withheld = ~Q(page_key="") & Q(model__in=withheld)
+    return Finding.objects.filter(unexpired, session__in=Session.objects.owned_by(caller)).exclude(is_withheld)
 
 
 def search(
+    caller: Caller,
     session: Session,
     query: str,
     *,
@@ -141,7 +148,7 @@ def search(
     top_k = validate(TopK, top_k, "top_k")
     category = validate(FindingCategory, category, "category")
     model = validate(FindingCategory, model, "model")
-    rows = unexpired(session)
+    rows = readable(caller, sources.withheld_models(caller)).filter(session=session)
     if category:
         rows = rows.filter(category=category)
     if model:
@@ -183,8 +190,8 @@ def _by_words(rows: QuerySet[Finding], query: str, top_k: int, reason: str) -> F
 
 def get_finding(caller: Caller, finding_id: UUID | str) -> Finding:
     pk = validate(Id, finding_id, "finding_id")
-    row = Finding.objects.filter(pk=pk, session__owner=caller.email).select_related("session").first()
-    if row is None or (row.expires_at and row.expires_at <= timezone.now()):
+    row = readable(caller, sources.withheld_models(caller)).filter(pk=pk).select_related("session").first()
+    if row is None:
         raise NotFound(
             gettext("no such finding of yours; findings expire after an hour unless persistent"), field="finding_id"
         )

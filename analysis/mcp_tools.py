@@ -85,11 +85,12 @@ def _describe(caller: Caller, operation: operations.Describe) -> ToolResponse[De
 
 
 def _semantic(caller: Caller, operation: operations.SearchFindings) -> ToolResponse[SemanticResponse]:
-    return rendering.semantic_answer(sessions.get_session(caller, operation.analysis_id), operation)
+    return rendering.semantic_answer(caller, sessions.get_session(caller, operation.analysis_id), operation)
 
 
 def _scope(caller: Caller, operation: operations.Aggregate | operations.Filter | operations.Sample) -> query.QueryScope:
-    return query.scope(sessions.get_session(caller, operation.analysis_id), operation.model, operation.where)
+    session = sessions.get_session(caller, operation.analysis_id)
+    return query.scope_for(caller, session, operation.model, operation.where)
 
 
 def _aggregate(caller: Caller, operation: operations.Aggregate) -> ToolResponse[AggregateResponse]:

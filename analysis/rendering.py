@@ -130,8 +130,9 @@ def _uncastable_note(uncastable: Mapping[str, int] | None) -> str:
     return f" Values that are not valid numbers or dates, and were treated as missing: {counts}."
 
 
-def semantic_answer(session: Session, operation: SearchFindings) -> ToolResponse[SemanticResponse]:
+def semantic_answer(caller: Caller, session: Session, operation: SearchFindings) -> ToolResponse[SemanticResponse]:
     result = findings.search(
+        caller,
         session,
         operation.query,
         category=operation.category,
@@ -265,7 +266,7 @@ def describe_answer(caller: Caller, session: Session, operation: Describe) -> To
     if len(models) > 1 and not operation.model:
         overview = "\n".join(f"- {name}: {count} records" for name, count in models.items())
         return ToolResponse(response, f"This analysis holds several models; name one with `model`:\n{overview}")
-    scope = query.scope(session, operation.model, operation.where)
+    scope = query.scope_for(caller, session, operation.model, operation.where)
     summary = description.describe(scope)
     model = sources.readable_models(caller).get(scope.model)
     declared = model.resource if model else Resource(name=scope.model)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from analysis import sessions, sources
 from analysis.models import Session
@@ -17,9 +18,10 @@ from analysis.operations import RowLimit, TopN
 from analysis.querying.filters import Where, cast, compile_where, field_name, field_text
 from analysis.querying.intervals import bucket_sql
 from foundation.database.replica import connection_for_reading
-from foundation.operations.errors import Invalid, check_choice, check_count
+from foundation.operations.errors import Forbidden, Invalid, check_choice, check_count
 from foundation.operations.operation import validate
 from foundation.operations.paging import invalid_cursor
+from foundation.people.caller import Caller
 
 LIMIT = 20
 MAX_GROUPS = 3
@@ -45,11 +47,26 @@ class QueryScope:
         return SCOPE.format(where=self.where.sql), params
 
 
+def scope_for(caller: Caller, session: Session, model: str, where: Mapping[str, Any] | None) -> QueryScope:
+    """Return the scope of a query of the caller, like `scope`.
+
+    Raises Forbidden if the caller may not read the source of the model any more.
+    """
+    name = _chosen_model(session, model)
+    if name in sources.withheld_models(caller):
+        raise Forbidden(gettext("you may no longer read %(model)s") % {"model": name}, field="model")
+    return _selection(session, name, where)
+
+
 def scope(session: Session, model: str, where: Mapping[str, Any] | None) -> QueryScope:
     """Return the scope of a query. `model` may be "" if the session has only one model.
 
     Raises Invalid if `model` is missing or was not ingested, or if `where` is not valid or names an unknown field.
     """
+    return _selection(session, _chosen_model(session, model), where)
+
+
+def _chosen_model(session: Session, model: str) -> str:
     models = sessions.names_of_models(session)
     if not model and len(models) > 1:
         models = list(sessions.models_of(session))  # ignore models whose expired rows haven't been deleted yet
@@ -57,7 +74,11 @@ def scope(session: Session, model: str, where: Mapping[str, Any] | None) -> Quer
         raise Invalid("is missing: this analysis has several models", field="model", allowed=", ".join(models))
     if model and models and model not in models:
         raise Invalid(f"{model[:80]!r} was not ingested in this analysis", field="model", allowed=", ".join(models))
-    selection = QueryScope(session, model or next(iter(models), ""), compile_where(where))
+    return model or next(iter(models), "")
+
+
+def _selection(session: Session, model: str, where: Mapping[str, Any] | None) -> QueryScope:
+    selection = QueryScope(session, model, compile_where(where))
     require_fields(selection, selection.where.names, "where")
     return selection
 

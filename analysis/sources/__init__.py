@@ -63,6 +63,21 @@ def readable_models(caller: Caller) -> dict[str, SourceModel]:
     return {name: model for name, model in declared().items() if model.is_readable_by(caller)}
 
 
+def withheld_models(caller: Caller) -> set[str]:
+    """Return the names of models whose records the caller may not read, because of their source's `read_personas`.
+
+    Whoever ingested records may have lost the source since, or may have received the analysis of somebody else.
+    Records of a source that is no longer declared are not withheld.
+    """
+    readable: set[str] = set()
+    others: set[str] = set()
+    for model in declared().values():
+        children = model.resource.children()
+        names = [model.name, *(association.model or child for child, association in children.items())]
+        (readable if model.is_readable_by(caller) else others).update(names)
+    return others - readable
+
+
 def declared() -> dict[str, SourceModel]:
     """Return the built-in model and the models of all valid record sources, by the name that tools use.
 

@@ -146,7 +146,9 @@ class Source(SourceConnection):
     page_bytes: int = Field(
         default=20_000_000, ge=1_000, le=1_000_000_000, description="maximum size of a response, decompressed"
     )
-    read_personas: tuple[str, ...] = Field(default=(), description="personas that may ingest; if empty, only operators")
+    read_personas: tuple[str, ...] = Field(
+        default=(), description="personas that may ingest and query; if empty, only operators"
+    )
     act_personas: tuple[str, ...] = Field(
         default=(), description="personas that may update and delete; if empty, only admins"
     )

@@ -29,19 +29,21 @@ def store(caller: Caller, *items: dict[str, Any], **options: Any) -> list[Findin
 def test_findings_are_found_by_meaning_in_their_own_session(alice: Caller, bob: Caller) -> None:
     store(alice, OUTLIERS, SCIENCE_FICTION)
     store(bob, {"finding": "Completed books rated 1 are Bob’s."})
-    result = findings.search(sessions.get_session(alice, "audit"), "completed books rated 1 outliers", threshold=0.1)
+    result = findings.search(
+        alice, sessions.get_session(alice, "audit"), "completed books rated 1 outliers", threshold=0.1
+    )
     assert result.hits[0].finding.finding == OUTLIERS["finding"]
     assert {hit.finding.session.owner for hit in result.hits} == {"alice@example.org"}
-    narrowed = findings.search(sessions.get_session(alice, "audit"), "books", category="pattern", threshold=-1)
+    narrowed = findings.search(alice, sessions.get_session(alice, "audit"), "books", category="pattern", threshold=-1)
     assert [hit.finding.category for hit in narrowed.hits] == ["pattern"]
 
 
 def test_the_threshold_is_applied_before_the_limit(alice: Caller) -> None:
     store(alice, *[{"finding": f"Completed books number {n}."} for n in range(20)], OUTLIERS)
     session = sessions.get_session(alice, "audit")
-    everything = findings.search(session, "completed books", threshold=-1, top_k=200)
+    everything = findings.search(alice, session, "completed books", threshold=-1, top_k=200)
     threshold = everything.hits[9].similarity
-    result = findings.search(session, "completed books", threshold=threshold, top_k=5)
+    result = findings.search(alice, session, "completed books", threshold=threshold, top_k=5)
     assert len(result.hits) == 5
     assert all(hit.similarity >= threshold for hit in result.hits)
 
@@ -53,7 +55,7 @@ def test_without_embedder_findings_match_by_word_and_the_result_is_degraded(alic
         alice, StoreFindings.read({"analysis_id": "audit", "findings": [OUTLIERS, SCIENCE_FICTION]})
     )
     assert "until their vectors are computed" in note
-    result = findings.search(sessions.get_session(alice, "audit"), "outliers")
+    result = findings.search(alice, sessions.get_session(alice, "audit"), "outliers")
     assert (result.degraded, result.ranking, len(result.hits)) == (True, "lexical", 1)
     assert IndexJob.objects.filter(source_kind="finding").count() == 2
     settings.EMBEDDING_PROVIDER = "deterministic"
@@ -67,7 +69,7 @@ def test_ephemeral_findings_expire_and_persistent_ones_do_not(alice: Caller) -> 
     store(alice, SCIENCE_FICTION, persistent=True)
     Finding.objects.filter(persistent=False).update(expires_at=timezone.now() - timedelta(seconds=1))
     session = sessions.get_session(alice, "audit")
-    assert [row.finding for row in findings.unexpired(session)] == [SCIENCE_FICTION["finding"]]
+    assert [row.finding for row in findings.readable(alice, ()).filter(session=session)] == [SCIENCE_FICTION["finding"]]
     assert sessions.delete_expired_sessions() == 1
 
 
@@ -151,6 +153,6 @@ def test_a_long_finding_is_found_by_a_sentence_anywhere_in_it(alice: Caller) -> 
     store(
         alice, *({"finding": text, "category": "supply"} for text in texts), {"finding": filler, "category": "supply"}
     )
-    hits = findings.search(sessions.get_session(alice, "audit"), sentence).hits
+    hits = findings.search(alice, sessions.get_session(alice, "audit"), sentence).hits
     assert {hit.finding.finding for hit in hits[:3]} == {text.strip() for text in texts}
     assert all(hit.similarity > 0.7 for hit in hits)  # similarity to the best passage; that to the whole text is .47

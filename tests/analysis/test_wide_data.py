@@ -40,12 +40,12 @@ def test_summaries_of_many_pages_are_embedded_by_a_worker(alice: Caller, api: Ap
     ingest_all(alice)
     assert (Finding.objects.count(), without_vectors(), IndexJob.objects.count()) == (24, 14, 14)
     session = sessions.get_session(alice, "audit")
-    by_words = findings.search(session, "records about reading", threshold=2)
+    by_words = findings.search(alice, session, "records about reading", threshold=2)
     assert len(by_words.hits) == 24  # found by words at once
     assert [hit.similarity > 0 for hit in by_words.hits] == [True] * 10 + [False] * 14
     assert indexing.run_batch("worker") == (14, 0)
     assert without_vectors() == 0
-    assert all(hit.similarity > 0 for hit in findings.search(session, "records about reading", threshold=2).hits)
+    assert all(hit.similarity > 0 for hit in findings.search(alice, session, "records about reading", threshold=2).hits)
 
 
 def test_only_as_many_long_summaries_are_embedded_at_once_as_fit_the_limit(alice: Caller, api: Api) -> None:

@@ -102,4 +102,4 @@ def test_findings_of_another_model_are_found_by_their_words_only(alice: Caller) 
         alice, StoreFindings.read({"analysis_id": "tills", "findings": [{"finding": "The tills count coins twice."}]})
     )
     Finding.objects.update(embedding_model="another model")
-    assert [hit.similarity for hit in findings.search(session, "coins", threshold=0.1).hits] == [0.0]
+    assert [hit.similarity for hit in findings.search(alice, session, "coins", threshold=0.1).hits] == [0.0]

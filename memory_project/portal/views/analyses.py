@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from analysis import action_execution, actions, findings, sessions
+from analysis import action_execution, actions, findings, sessions, sources
 from analysis import export as exports
 from analysis.models import Action, Outcome, Session
 from analysis.querying import description, query
@@ -58,13 +58,17 @@ def analysis_detail(request: HttpRequest, key: int) -> HttpResponse:
     model = request.GET.get("model", "") or (models[0]["model"] if models else "")
     records = {entry["model"]: entry["records"] for entry in models}
     model = model if model in records else ""
-    summaries = findings.unexpired(session).filter(category=findings.SUMMARY)
+    withheld = sources.withheld_models(caller)
+    is_withheld = model in withheld
+    found = findings.readable(caller, withheld).filter(session=session)
+    summaries = found.filter(category=findings.SUMMARY)
     context = {
         "session": session,
         "models": models,
         "model": model,
-        "distributions": _distributions(session, model, records[model]) if model else [],
-        "findings": findings.unexpired(session).exclude(category=findings.SUMMARY)[:FINDINGS_SHOWN],
+        "is_withheld": is_withheld,
+        "distributions": _distributions(session, model, records[model]) if model and not is_withheld else [],
+        "findings": found.exclude(category=findings.SUMMARY)[:FINDINGS_SHOWN],
         "summaries": summaries.count,  # a callable, because the template needs the number only if there are no findings
         "actions": Action.objects.owned_by(caller).filter(analysis_id=session.analysis_id)[:50],
     }
