@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -63,9 +62,7 @@ class PgBouncer:
                 time.sleep(0.02)
 
     def stop(self) -> None:
-        self.process.send_signal(
-            signal.SIGQUIT
-        )  # at once: for SIGTERM, later versions wait until all clients have left
+        self.process.kill()  # at SIGTERM, later versions wait until all clients have left
         self.process.wait(30)
 
 
