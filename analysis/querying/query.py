@@ -50,7 +50,7 @@ class QueryScope:
 def scope_for(caller: Caller, session: Session, model: str, where: Mapping[str, Any] | None) -> QueryScope:
     """Return the scope of a query of the caller, like `scope`.
 
-    Raises Forbidden if the caller may not read the source of the model any more.
+    Raises Forbidden if the caller may not read the source of the model, for example because they have lost it since.
     """
     name = _chosen_model(session, model)
     if name in sources.withheld_models(caller):

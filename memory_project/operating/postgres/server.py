@@ -262,7 +262,7 @@ class EmbeddedPostgres:
     # -- implementation ----------------------------------------------------------------------------------
 
     def _becomes_unused(self) -> bool:
-        """Return whether no client is connected, or still is after some seconds: one that just left is counted, too."""
+        """Return whether no client is connected, waiting LEAVING_S for one that has just left and is still counted."""
         deadline = time.monotonic() + LEAVING_S
         while self.count_clients():
             if time.monotonic() > deadline:
