@@ -42,8 +42,20 @@ def environment(home: Path, port: int, **changed: str) -> dict[str, str]:
 
 
 START_WITHIN_S = 600  # on a busy machine; a quiet one needs 15 s
-COMMAND_WITHIN_S = 600  # for a command that ends by itself, such as a backup
+COMMAND_WITHIN_S = 600
 STOP_WITHIN_S = 120  # `up` gives each of its processes 40 s
+
+
+def run(home: Path, *arguments: str, **changed: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that ends by itself, such as a backup."""
+    return subprocess.run(
+        command(*arguments),
+        env=environment(home, 8000, **changed),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_WITHIN_S,
+    )
 
 
 @contextmanager

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.prepared_homes import prepared_home
-from tests.e2e.processes import COMMAND_WITHIN_S, ROOT, command, environment, folder_and_port
+from tests.e2e.processes import folder_and_port, run
 
 SECRET = "The margin of the north region is 4.2 percent."
 FACT = "Orders come twice a day."
@@ -25,17 +24,6 @@ def home() -> Iterator[Path]:
 def empty() -> Iterator[Path]:
     with folder_and_port() as (folder, _):
         yield folder
-
-
-def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments),
-        env=environment(home, 8000),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_WITHIN_S,
-    )
 
 
 def python(home: Path, code: str) -> str:
@@ -100,7 +88,6 @@ def test_a_file_that_is_no_backup_is_rejected_in_one_line(empty: Path, content: 
 
 
 def test_an_invalid_setting_is_reported_in_one_line(empty: Path) -> None:
-    variables = {**environment(empty, 8000), "COMMONPLACE_PORT": "0"}
-    process = subprocess.run(command("check"), env=variables, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    process = run(empty, "check", COMMONPLACE_PORT="0")
     assert process.returncode == 1
     assert process.stderr.strip() == "COMMONPLACE_PORT=0 is out of range; allowed: 1 to 65535"

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-from tests.e2e.processes import COMMAND_WITHIN_S, ROOT, command, environment
+from tests.e2e import processes
 
-DATA = ROOT / "tests" / "data"
+DATA = processes.ROOT / "tests" / "data"
 
 
 def run(home: Path, *arguments: str) -> str:
-    process = subprocess.run(
-        command(*arguments),
-        env=environment(home, 8000),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_WITHIN_S,
-    )
+    process = processes.run(home, *arguments)
     assert process.returncode == 0, process.stderr
     return process.stdout
