@@ -9,11 +9,11 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from analysis import findings, memory_copies
+from analysis import findings, memory_copies, sources
 from analysis.checks import after_changes, presence, queries, running
 from analysis.checks import services as checks
 from analysis.checks.responses import check_response
-from analysis.models import Finding, MemoryCheck, Session
+from analysis.models import Finding, MemoryCheck
 from analysis.portable_kinds import KINDS
 from foundation.people.caller import Caller
 from memories.extensions import (
@@ -60,7 +60,7 @@ class AnalysisMemoryExtension(MemoryExtension):
 
     def text_places(self) -> Sequence[TextPlace]:
         def readable(caller: Caller) -> QuerySet[Finding]:
-            return Finding.objects.filter(session__in=Session.objects.owned_by(caller))
+            return findings.readable(caller, sources.withheld_models(caller))
 
         return [TextPlace(findings.FINDINGS, Finding, ("finding",), readable, "session__owner")]
 

@@ -54,7 +54,7 @@ def scope_for(caller: Caller, session: Session, model: str, where: Mapping[str, 
     """
     name = _chosen_model(session, model)
     if name in sources.withheld_models(caller):
-        raise Forbidden(gettext("you may no longer read %(model)s") % {"model": name}, field="model")
+        raise Forbidden(gettext("you may not read %(model)s") % {"model": name}, field="model")
     return _selection(session, name, where)
 
 

@@ -66,16 +66,22 @@ def readable_models(caller: Caller) -> dict[str, SourceModel]:
 def withheld_models(caller: Caller) -> set[str]:
     """Return the names of models whose records the caller may not read, because of their source's `read_personas`.
 
-    Whoever ingested records may have lost the source since, or may have received the analysis of somebody else.
-    Records of a source that is no longer declared are not withheld.
+    Whoever ingested records may have lost the source since, or may have received the analysis of somebody else. Records
+    are known by the name that their model had then: its own, or that of its source and its own. A child that is called
+    like a declared model counts as that model. Records of a source that is no longer declared are not withheld.
     """
-    readable: set[str] = set()
-    others: set[str] = set()
-    for model in declared().values():
-        children = model.resource.children()
-        names = [model.name, *(association.model or child for child, association in children.items())]
-        (readable if model.is_readable_by(caller) else others).update(names)
-    return others - readable
+    models: dict[str, list[bool]] = {}  # whether the caller may read the sources that declare the name
+    children: dict[str, list[bool]] = {}
+    for source in _record_sources(declared_texts(only_enabled=False)):
+        is_readable = is_permitted(caller, source.read_personas)
+        for name, resource in source.models.items():
+            for known_as in (name, f"{source.name}.{name}"):
+                models.setdefault(known_as, []).append(is_readable)
+            for child, association in resource.children().items():
+                children.setdefault(association.model or child, []).append(is_readable)
+    withheld = {name for name, sources in models.items() if not all(sources)}
+    withheld |= {name for name, sources in children.items() if name not in models and not any(sources)}
+    return withheld - {memories.MODEL}
 
 
 def declared() -> dict[str, SourceModel]:
@@ -87,8 +93,7 @@ def declared() -> dict[str, SourceModel]:
 
 
 def models_of(declarations: Iterable[Declaration]) -> dict[str, SourceModel]:
-    entries = [entry for entry in declarations if kind_of(entry.text) not in OTHER_KINDS]
-    sources = [source for entry in entries if (source := _parsed(entry))]
+    sources = _record_sources(declarations)
     name_counts = Counter(name for source in sources for name in source.models)
     name_counts[memories.MODEL] += 1
     models = {memories.MODEL: SourceModel(memories.MODEL, memories.resource())}
@@ -105,9 +110,10 @@ class Declaration(NamedTuple):
     is_from_file: bool
 
 
-def declared_texts() -> list[Declaration]:
-    """Return every declaration in a file, and every enabled one in the admin."""
-    rows = DeclaredSource.objects.filter(is_enabled=True).values_list("name", "declaration")
+def declared_texts(*, only_enabled: bool = True) -> list[Declaration]:
+    """Return every declaration in a file, and every enabled one in the admin, or all of them there."""
+    declarations = DeclaredSource.objects.filter(is_enabled=True) if only_enabled else DeclaredSource.objects.all()
+    rows = declarations.values_list("name", "declaration")
     return [*_from_files(), *(Declaration(name, text, False) for name, text in rows)]
 
 
@@ -145,6 +151,11 @@ def open_upstream(caller: Caller, model: SourceModel, *, as_user: str = "") -> U
     as_user = as_user or (caller.email if model.source.impersonation_header else "")
     upstream: Upstream = OPENERS[model.source.kind](model.source, model.resource, as_user)
     return upstream
+
+
+def _record_sources(declarations: Iterable[Declaration]) -> list[Source]:
+    entries = [entry for entry in declarations if kind_of(entry.text) not in OTHER_KINDS]
+    return [source for entry in entries if (source := _parsed(entry))]
 
 
 def _parsed(declaration: Declaration) -> Source | None:

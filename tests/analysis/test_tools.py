@@ -17,7 +17,7 @@ from mcp import Client
 
 from analysis import findings, sessions
 from analysis.ingest import ingest
-from analysis.models import Action, DeclaredSource, Finding, Ingest, IngestedRecord, Session
+from analysis.models import Action, Finding, Ingest, IngestedRecord, Session
 from analysis.operations import IngestRecords, StoreFindings
 from analysis.sources.declaration import parse
 from foundation.operations.errors import Invalid
@@ -223,42 +223,6 @@ def test_only_its_owner_downloads_an_export(
     assert Browser().get(path).status_code == 302
     alice_user.memberships.all().delete()  # the personas that may read the source
     assert browser(alice_user).get(path).status_code == 403
-
-
-def test_whoever_loses_a_source_reads_its_records_no_more(api: Api, alice: Caller, alice_user: User) -> None:
-    ingest(alice, IngestRecords(analysis_id="audit", model="book", ingest_all=True))
-    own = "Half of the books are unread"
-    findings.store(alice, StoreFindings.read({"analysis_id": "audit", "findings": [{"finding": own}]}))
-    session = Session.objects.get()
-    (summary, *_) = Finding.objects.exclude(page_key="")
-    modes: list[dict[str, Any]] = [
-        {"mode": "describe"},
-        {"mode": "aggregate", "group_by": "status"},
-        {"mode": "filter", "where": {"status": "completed"}},
-        {"mode": "filter", "where": {"no_such_field": 1}},
-        {"mode": "sample"},
-    ]
-
-    async def action(client: Any) -> list[Any]:
-        answers = [await client.call_tool("analysis_query", {"analysis_id": "audit", **mode}) for mode in modes]
-        answers.append(await client.call_tool("analysis_export", {"analysis_id": "audit", "format": "csv"}))
-        return answers
-
-    page = reverse("analysis", args=[session.pk])
-    declaration = DeclaredSource.objects.get().declaration
-    for personas, is_readable in ((["sales", "supply"], True), (["finance"], False), ([], False), (["sales"], True)):
-        changed = declaration.replace('read_personas = ["sales", "supply"]', f"read_personas = {json.dumps(personas)}")
-        DeclaredSource.objects.update(declaration=changed)
-        answers = [str(answer.content) for answer in as_caller(alice, action)]
-        assert ["you may no longer read book" in answer for answer in answers] == [not is_readable] * len(answers)
-        assert any("completed" in answer for answer in answers) == is_readable
-        assert "secret" not in "".join(answers) or is_readable  # names of fields
-        hits = [hit.finding for hit in findings.search(alice, session, "unread books", threshold=-1.0).hits]
-        assert own in [hit.finding for hit in hits]
-        assert (summary in hits) == is_readable
-        text = browser(alice_user).get(page).content.decode()
-        assert ("no longer available to your personas" in text) != is_readable
-        assert ("completed" in text) == is_readable
 
 
 # -- declarations ------------------------------------------------------------------------------------------------------

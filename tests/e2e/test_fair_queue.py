@@ -157,8 +157,8 @@ def test_many_calls_of_one_person_leave_room_for_others(served: Served) -> None:
         checks.append(served.health())
         time.sleep(0.1)
     Hanging.release.clear()
-    # health checks don't wait behind the calls; the median tolerates a slow machine
-    assert statistics.median(status for status, _, _ in checks) == 200
+    # health checks don't wait behind the calls; one in ten, and the median, tolerate a slow machine
+    assert sum(status != 200 for status, _, _ in checks) <= len(checks) / 10
     assert statistics.median(took for _, _, took in checks) < 2
     assert len(refused) == REFUSED
     assert "let some of them finish" in str(refused[0])

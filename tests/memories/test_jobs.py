@@ -295,7 +295,7 @@ def test_a_worker_goes_on_with_the_job_of_one_that_was_killed(alice: Caller, mon
         batch.refresh_from_db()
         return bool(batch.finished_at)
 
-    assert until(has_finished)
+    assert until(has_finished, locks.LEASE_S / 2)
     assert batch.outcomes == [""] * 9
     assert not Job.objects.filter(ended_at=None).exists()
 

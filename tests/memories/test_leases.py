@@ -62,7 +62,7 @@ def test_the_end_of_a_holder_with_a_session_is_noticed_at_once(other: OtherProce
     assert other.takes()
     assert is_locked("work", PK)
     other.is_killed()
-    assert until(lambda: not is_locked("work", PK))
+    assert until(lambda: not is_locked("work", PK), locks.LEASE_S / 2)
     with exclusive("work", PK, BUSY):
         pass
 

@@ -66,7 +66,6 @@ def test_a_sender_alone_has_all_its_turns_and_the_rest_waits() -> None:
 
 
 def test_while_another_sender_is_active_one_young_call_of_a_sender_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fair_queue, "YOUNG_S", 1.0)
     monkeypatch.setattr(fair_queue, "BUSY_S", 60.0)
 
     async def test() -> None:

@@ -110,11 +110,12 @@ def test_an_interrupted_initialization_is_repeated(home: Path) -> None:
     assert server.ensure_running() is True
 
 
-def test_the_server_is_not_stopped_while_others_use_it(home: Path) -> None:
+def test_the_server_is_not_stopped_while_others_use_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = EmbeddedPostgres(home)
     server.ensure_running()
     with server.connect():
         assert server.stop(only_if_unused=True) is False
+    monkeypatch.setattr(embedded, "LEAVING_S", WITHIN_S)
     assert server.stop(only_if_unused=True) is True  # also if PostgreSQL has not noticed yet that the client has left
     assert not server.accepts_connections()
 

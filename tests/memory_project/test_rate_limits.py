@@ -44,9 +44,7 @@ def test_calls_are_neither_limited_nor_counted_without_a_limit(alice: Caller) ->
     assert not CallWindow.objects.exists()
 
 
-def test_a_call_beyond_the_limit_is_rejected_with_the_time_to_wait(
-    alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_beyond_the_limit_is_rejected_with_the_time_to_wait(alice: Caller, bob: Caller) -> None:
     limited = replace(alice, limits=(Limit("token 1", 2, None),))
     *good, refused = calls(limited, *[{"query": "x"}] * 3)
     assert not any(response.is_error for response in good)
@@ -63,9 +61,7 @@ def test_a_daily_limit_counts_only_writes(alice: Caller) -> None:
     assert (first.is_error, second.is_error, read.is_error) == (False, True, False)
 
 
-def test_limits_of_a_token_count_rest_and_mcp_together(
-    http: str, alice_user: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limits_of_a_token_count_rest_and_mcp_together(http: str, alice_user: User) -> None:
     text = create_token(system_caller(), user=alice_user, name="test", calls_per_minute=4)[1]
     headers = {"authorization": f"Bearer {text}"}
     client = Client(headers=headers)
@@ -98,7 +94,7 @@ def test_daily_limits_count_writing_rest_requests(alice_user: User) -> None:
     assert MemoryRecord.objects.count() == 1
 
 
-def test_limits_count_resources_and_prompts(alice: Caller, fact: MemoryRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_count_resources_and_prompts(alice: Caller, fact: MemoryRecord) -> None:
     limited = replace(alice, limits=(Limit("token 1", 2, None),))
 
     async def action(client: Any) -> None:

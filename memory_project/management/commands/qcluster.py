@@ -35,6 +35,10 @@ class Command(qcluster.Command):  # type: ignore[misc]  # django-q has no types
             machine_facts.note_machine()
         connections.close_all()  # connections must not be shared with the processes that are forked from now on
         worker = Worker()
-        worker.start()
+        try:
+            worker.start()
+        except RuntimeError:  # its first process has ended, perhaps by the same signal
+            if not worker.is_asked_to_stop:
+                raise
         if worker.is_asked_to_stop or options["run_once"]:
             worker.stop()
