@@ -156,6 +156,22 @@ def test_enter_in_a_field_decides_nothing(sign_in: SignIn) -> None:
     assert [url for url in posts if url.endswith("/review/act/")] in ([], posts[-1:])  # the only button of the panel
 
 
+FOCUS_NOTE_AT_ONCE = """document.addEventListener("htmx:afterSwap", () =>
+    setTimeout(() => document.getElementById("note").focus(), 0))"""
+
+
+def test_a_field_that_is_focused_right_after_a_step_keeps_the_focus(sign_in: SignIn) -> None:
+    """Otherwise the rest of what is typed into it would decide."""
+    page = sign_in("priya")
+    page.goto("/review/")
+    first = page.url
+    page.evaluate(FOCUS_NOTE_AT_ONCE)
+    page.keyboard.press("j")
+    page.wait_for_url(lambda url: url != first)
+    page.wait_for_timeout(300)  # in which the heading of the page could get the focus
+    expect(page.locator("#note")).to_be_focused()
+
+
 def test_a_decision_is_said_aloud_with_its_undo(sign_in: SignIn) -> None:
     page = sign_in("priya")
     page.goto("/review/")
