@@ -55,7 +55,7 @@ SAMPLE_S = 10.0
 QUIET_S = 300.0  # seconds that the queues have at the end to become as short as before
 # Seconds without progress after which the work on the test data counts as done; longer than a worker takes to start.
 UNCHANGED_S = 120.0
-TOLD_S = 60.0  # between two lines that say how much of it is left
+TELL_EVERY_S = 60.0  # between two lines that say how much of it is left
 # operations of one person a day, besides those of load_model.py
 EXTRA = {"import": 0.5, "bulk": 0.5, "catalog": 1, "apply": 0.75, "sync": 0.25}
 EVENTS = ["insight.captured", "insight.decided", "insight.applied", "memory.stale", "memory.verified"]
@@ -306,7 +306,7 @@ def settled() -> Backlog:
     changed_at = time.monotonic()
     told_at = 0.0
     while shortest.size and time.monotonic() < changed_at + UNCHANGED_S:
-        if time.monotonic() > told_at + TOLD_S:
+        if time.monotonic() > told_at + TELL_EVERY_S:
             told_at = time.monotonic()
             print(f"{shortest.size:,} texts and tasks of the test data wait for the worker", flush=True)
         time.sleep(1.0)

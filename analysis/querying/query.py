@@ -59,7 +59,9 @@ def scope_for(caller: Caller, session: Session, model: str, where: Mapping[str, 
 
 
 def scope(session: Session, model: str, where: Mapping[str, Any] | None) -> QueryScope:
-    """Return the scope of a query. `model` may be "" if the session has only one model.
+    """Return the scope of a query, for a caller who is known to read the model. `scope_for` checks that, too.
+
+    `model` may be "" if the session has only one model.
 
     Raises Invalid if `model` is missing or was not ingested, or if `where` is not valid or names an unknown field.
     """

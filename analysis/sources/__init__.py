@@ -79,8 +79,8 @@ def withheld_models(caller: Caller) -> set[str]:
                 models.setdefault(known_as, []).append(is_readable)
             for child, association in resource.children().items():
                 children.setdefault(association.model or child, []).append(is_readable)
-    withheld = {name for name, sources in models.items() if not all(sources)}
-    withheld |= {name for name, sources in children.items() if name not in models and not any(sources)}
+    withheld = {name for name, are_readable in models.items() if not all(are_readable)}
+    withheld |= {name for name, are_readable in children.items() if name not in models and not any(are_readable)}
     return withheld - {memories.MODEL}
 
 

@@ -79,7 +79,7 @@ def test_while_another_sender_is_active_one_young_call_of_a_sender_runs(monkeypa
         while started(flood) == [True, False, False, False]:
             await asyncio.sleep(0.01)  # until it is no longer young, for example because it waits for a warehouse
         assert started(flood) == [True, True, False, False]
-        await asyncio.sleep(1.1)
+        await asyncio.sleep(fair_queue.YOUNG_S + 0.1)
         assert started(flood) == [True, True, False, False]  # but no more than `at_once`
 
     in_loop(test)
